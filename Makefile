@@ -17,10 +17,10 @@ quick_check = 01-exactly-once
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
-demo: ## the main experiment: a database beside a backup, table and report
+demo: ## run the main experiment, a database beside a backup; make a table and a report
 	./triage run mixed-priority
 
-test: ## the tests, fast ones first, with a quarter of those that are many of a kind (TESTS=all)
+test: ## run the tests, fast ones first; of many similar tests only a quarter (TESTS=all: all)
 	TESTS=$(TESTS) PYTHONPATH=lab $(developer) -m pytest --durations=10 \
 		--numprocesses=2 --dist=loadfile --no-loadscope-reorder \
 		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \
@@ -40,10 +40,10 @@ quick-kernel:
 		echo "kernel $(KERNEL) is not here yet, so nothing was built: make modules fetches it"; \
 	fi
 
-proof: ## explore the protocol of triage's core, under weak memory too
+proof: ## model-check the protocol of triage's core, also with weak memory ordering
 	PYTHONPATH=lab $(developer) -m pytest tests/proof
 
-check: ## types, lint and format of the lab and triagectl; checkpatch and sparse on the modules
+check: ## check types, lint and format of all Python; run checkpatch and sparse on the modules
 	$(developer) -m ruff check .
 	$(developer) -m ruff format --check .
 	$(developer) -m mypy lab/triagelab lab/figures.py lab/mutants.py triagectl packaging tests
@@ -52,36 +52,36 @@ check: ## types, lint and format of the lab and triagectl; checkpatch and sparse
 modules: ## build the kernel modules for KERNEL (default 6.12)
 	./triage modules --kernel $(KERNEL)
 
-matrix: ## build and verify triage on the oldest and the newest kernels that Debian has
+matrix: ## build triage for the oldest and the newest kernels of Debian, and verify it on each
 	./triage matrix
 
-deb: ## a package for Debian, in build/packages
+deb: ## make a package for Debian, in build/packages
 	$(MAKE) -C packaging deb
 
-rpm: ## packages for Fedora: DKMS and akmods
+rpm: ## make packages for Fedora: one with DKMS, one with akmods
 	$(MAKE) -C packaging rpm
 
-arch: ## a PKGBUILD with its files, for Arch Linux
+arch: ## make a PKGBUILD with its files, for Arch Linux
 	$(MAKE) -C packaging arch
 
 lab = PYTHONPATH=lab $(developer) -c 'from triagelab.provision import kernels; print(kernels.$(1))'
-kernel-patch: ## a patch that adds triage to the source of Linux; TREE= another than 6.12
+kernel-patch: ## make a patch that adds triage to Linux 6.12, or to the source in TREE=FOLDER
 	$(MAKE) -C packaging kernel-patch TREE=$${TREE:-$$($(call lab,excerpt()))}
 
-packages-in-guest: ## install, new kernel, upgrade, removal in a Debian that boots; as root, long
+packages-in-guest: ## install, upgrade and remove the Debian package in a guest; as root, slow
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.in_guest build/packages-in-guest
 
-packages-under-selinux: ## install, boot and removal under SELinux's policy of Debian; as root, long
+packages-under-selinux: ## install and remove the package in a guest with SELinux; as root, slow
 	PYTHONPATH=lab:. $(developer) -m tests.packaging.under_selinux build/packages-under-selinux
 
-release: ## every package and patch of this version, built anew and checked
+release: ## build every package and patch of this version anew, and check them
 	rm -rf build/packages
 	$(MAKE) deb rpm arch kernel-patch
 	$(MAKE) -C packaging sums
 	PYTHONPATH=lab $(developer) -m pytest tests/packaging
 	$(MAKE) -C packaging kernel-build SOURCE=$$($(call lab,source(kernels.DEFAULT_SERIES)))
 
-mutants: ## changes to the modules that judge which no test notices; SAMPLE=40: of 40 a module
+mutants: ## put errors into the judging code, list those no test finds (SAMPLE=40: 40 per module)
 	rm -rf build/mutants
 	mkdir -p build/mutants
 	cp -r lab/triagelab tests pyproject.toml build/mutants
@@ -94,7 +94,7 @@ mutants: ## changes to the modules that judge which no test notices; SAMPLE=40: 
 		cd build/mutants && $(mutating) -m mutmut run && $(mutating) -m mutmut results; \
 	fi
 
-docs: ## the documents as a site, build/site/docs/index.html; a link that leads nowhere is an error
+docs: ## build the documents as a site, build/site/docs/index.html; a broken link is an error
 	rm -rf build/site
 	$(site) -m sphinx --quiet --nitpicky --fail-on-warning --keep-going -b html \
 		-c docs/site -d build/doctrees . build/site
@@ -112,10 +112,10 @@ lock: ## pin the Python dependencies again after a change to lab/*.in
 			lab/$$name.txt; \
 	done
 
-work: ## what triagectl top does for each event: lines of Python, and CPU time
+work: ## count the lines of Python and the CPU time that triagectl top needs for each event
 	$(developer) -m tests.triagectl.work
 
-trials: ## false verdicts of triagectl try on simulated loads, and how often it sees an effect
+trials: ## count the false verdicts of triagectl try on simulated loads, and the effects it sees
 	$(developer) -m tests.triagectl.drifting
 
 clean: ## remove what was built and measured here (the cache folder stays)

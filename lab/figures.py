@@ -52,7 +52,7 @@ _A_TENTH = 0.1
 
 
 class FigureError(Exception):
-    """A result file or a document that breaks the rules in this module's description."""
+    """A fault for the user to mend, such as a broken result file or a command that failed."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class Result:
     commands  the commands that measured the figures, as a reader types them
     when      text for readers: date, commit and kernel of the measurement, or the document from
               which the figures were copied
-    rows      rows of summary.json: each has a metric's mean under one scheduler, at one point (the
-              values that the experiment varies)
+    rows      rows of summary.json: each has a metric's mean under one scheduler, at one point of
+              the experiment (a value for each name that it varies)
     table     rows of cells, the headings first, if the command prints a table
     pictures  picture's file -> hash of the picture that was taken with the figures
     """
@@ -100,7 +100,10 @@ class Result:
     def tail(
         self, scheduler: str, job: str | None, percentile: str, maximum: str, **at: Any
     ) -> str:
-        """Return the metric `percentile`, or `maximum` if too few requests support a percentile."""
+        """Return show() of the metric `percentile`, or of `maximum` with the words "at most".
+
+        Results lack a percentile if the job completed too few requests for it.
+        """
         try:
             return self.show(scheduler, job, percentile, **at)
         except FigureError:
@@ -109,8 +112,9 @@ class Result:
     def ratio(self, scheduler: str, to: str, job: str | None, metric: str, **at: Any) -> float:
         """Return the mean under `scheduler`, divided by the mean under the scheduler `to`.
 
-        If `to` is "alone", divide by the mean of the job alone, under `none`. The row of the job
-        alone has no tunables of `scheduler` (SCHEDULER.TUNABLE), so drop these from `at` for it.
+        If `to` is "alone", divide by the mean of the job when it runs alone, under `none`. The
+        point of that row has no tunables of `scheduler` (SCHEDULER.TUNABLE), so ignore those in
+        `at` when looking for the row.
         """
         of = at
         if to == "alone":
@@ -131,8 +135,8 @@ class Result:
     def out_of_date(self, scheduler: str, rows: Sequence[Row]) -> Iterator[str]:
         """Yield a message for each of a scheduler's figures that a later run contradicts or lacks.
 
-        `rows` are those of the later run. One of them contradicts a figure if their intervals do
-        not overlap and their means differ by more than a tenth. Also yield a message if this result
+        `rows` are the later run's rows. A row contradicts a figure if the two intervals do not
+        overlap and the two means differ by more than a tenth. Also yield a message if this result
         has no figure of the scheduler.
         """
         of_scheduler = [own for own in self.rows if own["scheduler"] == scheduler]
@@ -154,15 +158,15 @@ class Result:
                 )
 
     def times(self, *arguments: Any, **at: Any) -> str:
-        """Return ratio() of the same arguments as a multiple: 3.16 ×."""
+        """Call ratio() with the same arguments; return its result as text, such as `3.16 ×`."""
         return f"{figures.digits(self.ratio(*arguments, **at))}{figures.SPACE}×"
 
     def tail_times(
         self, scheduler: str, job: str | None, percentile: str, maximum: str, **at: Any
     ) -> str:
-        """Return times(…, "alone", …) of `percentile`, or of `maximum` if there is no percentile.
+        """Return tail() as a multiple of its value when the job runs alone, such as `3.16 ×`.
 
-        A run has a percentile only if the job completed enough requests.
+        With the metric `maximum`, the words "at most" follow.
         """
         try:
             return self.times(scheduler, "alone", job, percentile, **at)
@@ -170,7 +174,7 @@ class Result:
             return f"{self.times(scheduler, 'alone', job, maximum, **at)} at most"
 
     def share(self, *arguments: Any, **at: Any) -> str:
-        """Return ratio() of the same arguments in percent: 97.5 %."""
+        """Call ratio() with the same arguments; return its result in percent, such as `97.5 %`."""
         return f"{figures.digits(100 * self.ratio(*arguments, **at))}{figures.SPACE}%"
 
 
@@ -238,9 +242,9 @@ class Figures:
         return f"{text}\n\n<small>Measured by {by}.</small>\n", list(used)
 
     def written(self, document: Path) -> tuple[str, set[str]]:
-        """Fill a document's blocks from the result files.
+        """Return a document's text with its blocks filled in, and the names of the result files.
 
-        Return the document's new text, and the names of the result files used.
+        The document itself stays as it is.
         """
         used: set[str] = set()
 
@@ -290,7 +294,7 @@ class Figures:
                     yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
-        """Write the result file `name` from the run directory `out`; take its pictures again."""
+        """Write the result file `name` from `out`, the results of `command`; renew its pictures."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
         rows = [
@@ -315,7 +319,7 @@ class Figures:
         path.write_text(f'{head.removesuffix("}").rstrip()},\n "rows": [\n{lines}\n]}}\n')
 
     def keep_rows(self, name: str, rows: list[list[str]], commit: str) -> None:
-        """Put a command's rows in place of the rows of a result file's table; keep the headings."""
+        """Replace the table of the result file `name` by its headings and the new `rows`."""
         path = self.folder / f"{name}.json"
         given = json.loads(path.read_text())
         given.pop("transcribed", None)
@@ -370,7 +374,7 @@ class Figures:
             return
         out = self._root / "build/figures" / name
         done = subprocess.run([*words, "--out", str(out)], cwd=self._root)
-        # ./triage matrix ends with 1 if a check failed. Keep the figures then too.
+        # ./triage matrix exits with 1 if a check failed. Its table shows the failure, so keep it.
         if done.returncode not in ((0, 1) if matrix else (0,)):
             raise FigureError(f"{shlex.join(words)} ended with {done.returncode}")
         if matrix:
@@ -435,7 +439,7 @@ def _photograph(page: Path, picture: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise FigureError(f"{picture.name} is taken by a browser: install chromium")
-    # A script in the page draws the charts. Give the script 5 s of the browser's virtual time.
+    # Scripts in the page draw the charts. The virtual time gives them 5 s before the picture.
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     words += ["--window-size=1000,990", "--virtual-time-budget=5000"]
     words += [f"--screenshot={picture.resolve()}", page.resolve().as_uri()]

@@ -19,7 +19,7 @@ _SURVIVED, _UNTESTED = 0, 33  # mutmut's codes: all tests passed, or no test run
 
 
 def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
-    """Yield each module's name, and its mutants: name -> mutmut's exit code, None if not tried."""
+    """Yield each mutated module, with its mutants: name -> mutmut's code, None if not tried yet."""
     for path in sorted(Path("mutants").rglob("*.py.meta")):
         if codes := json.loads(path.read_text())["exit_code_by_key"]:
             yield path.name.removesuffix(".py.meta"), codes
@@ -27,7 +27,7 @@ def _modules() -> Iterator[tuple[str, dict[str, int | None]]]:
 
 def main(number: int, seed: int) -> None:
     """Choose the mutants, try them, and print the scores and the mutants that no test noticed."""
-    # Make all mutants but test none: mutmut first makes them, then looks for one of this name.
+    # Make all mutants but test none: mutmut makes them before it looks for one with this name.
     subprocess.run([*_MUTMUT, "no-such-mutant*"], capture_output=True)
     chosen = {
         module: random.Random(seed).sample(sorted(codes), min(number, len(codes)))

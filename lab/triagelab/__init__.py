@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The laboratory runs I/O schedulers on machines and says what they are worth.
+"""The laboratory: it measures I/O schedulers on virtual or real machines, and compares them.
 
 Each stage is a folder, and data flows from stage to stage. All stages use the folder `base`:
 

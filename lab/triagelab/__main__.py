@@ -6,9 +6,9 @@ import sys
 
 
 def main() -> int:
-    """Run the command line. While its import runs (a second), Ctrl-C ends the program silently."""
+    """Run the command line. During its import (a second), Ctrl-C ends the program silently."""
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # else the parent process made this one ignore it
+    if handler is signal.default_int_handler:  # unless the parent process had Ctrl-C ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from triagelab import cli
 

@@ -2,12 +2,11 @@
 """Read the descriptions of applications: real programs that an experiment measures and protects.
 
 applications/NAME/application.toml names packages, and the files in them that an application needs.
-A guest calls the application's two scripts, `make` and `run`, in a file system with these files.
-The calls:
+A guest calls the application's two scripts, `make` and `run`, in a file system with these files:
 
-make      is called once; the lab then keeps the file system as the application's image
-run up    is called in each run, before the measurement
-run run   is called for the measurement; it prints `end in s,latency in µs` for each operation
+make      once; the lab then keeps the file system as the application's image
+run up    before each measurement, to prepare it
+run run   for each measurement; the script prints `end in s,latency in µs` for each operation
 """
 
 import re
@@ -26,7 +25,7 @@ class Application:
 
     what       a description for people
     packages   distribution packages that contain the application
-    files      needed files of these packages; a folder stands for everything in it
+    files      files of these packages that it needs; a folder stands for everything in it
     image_mb   size of its file system in MiB; a run copies the file system to the device's start
     memory_mb  memory of a guest that runs the application, in MiB
     """

@@ -32,12 +32,12 @@ class Part:
 class Device:
     """A device with its settings, or several devices that have the same settings.
 
-    blocks          the block devices' names in the guest
+    blocks          the block devices' names in /dev
     module          the kernel module that makes the device; None: the device exists already, and
                     the lab uses it as it is
     group           the module's folder in configfs
-    settings        file in the device's folder -> value, in the order of writing; without a
-                    module: facts about the device, for the report
+    settings        file in the device's folder -> value, in the order of writing; if `module` is
+                    None: facts about the device, for the report
     slow            settings of the last of several devices; they replace those in `settings`
     capacity_iops   the most requests a second that all devices together complete; None: unknown
     parts           the device's parts and their counters, by the part's name
@@ -106,14 +106,14 @@ _NULL_BOUNDS = {
 # The setting for the number of devices. Each device gets the scheduler under test.
 _COUNT = "device.count"
 _COUNT_BOUNDS = Bounds(1, 8)
-# The prefix of a model's parameter that is set for the last device only.
+# The prefix of a setting that changes a model's parameter for the last of several devices only.
 _SLOW = "slow."
 # The setting for nr_requests under every scheduler but `none`. The device's folder in configfs has
 # no such file.
 _SCHEDULER_TAGS = "device.scheduler_tags"
 _SCHEDULER_TAGS_BOUNDS = Bounds(4, 4096)
-# The device's depth is 4, and Linux would choose twice that, 8: a scheduler would have few requests
-# to choose from.
+# Linux would choose twice the device's depth, which is 8. A scheduler would then have too few
+# requests to choose from.
 _NULL_SCHEDULER_TAGS = 256
 
 #: A model -> its parts.
@@ -148,7 +148,7 @@ def describe(name: str) -> str:
 
 
 def find(name: str, changes: Mapping[str, str]) -> Device:
-    """Return the device called `name` with a user's settings: device.KEY, model.KEY or slow.KEY."""
+    """Return the device `name`, with the changed settings (device.KEY, model.KEY or slow.KEY)."""
     if "/" in name:
         raise RequestError(f"{name}, a device of this computer, is for --machine host")
     if name not in names():
@@ -170,11 +170,10 @@ def find(name: str, changes: Mapping[str, str]) -> Device:
 
 
 def _checked(name: str, known: Mapping[str, Bounds], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the changes, with the prefix (device., model. or slow.) of their names removed.
+    """Return `changes` with the prefixes device., model. and slow. removed from the names.
 
-    The rest of a name is the name of a file in the device's folder; only `count` and
-    `scheduler_tags` have no file. Raise RequestError for an unknown setting, or for a value out of
-    its bounds.
+    The rest of a name is the name of a file in the device's folder, except `count` and
+    `scheduler_tags`. Raise RequestError for an unknown setting, or for a value out of its bounds.
     """
     for key, text in changes.items():
         if key not in known:
@@ -225,7 +224,7 @@ def _modeldisk(name: str, changes: Mapping[str, str], slow: Mapping[str, str]) -
 
 
 def _profile(name: str) -> tuple[str, dict[str, str]]:
-    """Return the name of the device's modeldisk profile, and the settings that differ from it."""
+    """Return a device's modeldisk profile, and the settings in which the device differs from it."""
     if name in _DESCRIPTIONS:
         return name, {}
     drive = drives.find(name)
@@ -246,11 +245,11 @@ def _modeldisk_bounds(name: str) -> dict[str, Bounds]:
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
-    """Return a run's device settings, as the driver reported them in the output folder `out`.
+    """Return the settings of a run's device, as its driver reported them to the folder `out`.
 
-    The drivers also report settings that are left out here: modeldisk the parameters of models that
-    the device does not use, null_blk the settings that the lab does not set. For a device without a
-    module, return its `settings`.
+    Leave out what a driver reports beyond these: modeldisk reports the parameters of all models,
+    null_blk also reports settings that the lab does not set. For a device without a module, return
+    its `settings`.
     """
     if device.module is None:
         return dict(device.settings)

@@ -47,8 +47,8 @@ JUDGED: Mapping[str, tuple[str, float]] = {
 MEDIANS: Mapping[str, float] = {"rate": 10, "mean": 10, "p99": 35}
 #: The fields of a drive's source; the licence is required.
 _SOURCE = ("repository", "commit", "path", "licence", "measured")
-#: In a mix of reads and writes, one load is the probe, and the point has the probe's latencies. The
-#: probe sends this many reads a second, and as many writes.
+#: A mix of reads and writes consists of a probe and of a load beside it. The probe sends this many
+#: reads a second, and as many writes. A point's latencies are those of the probe.
 PROBE = 5000
 
 
@@ -56,8 +56,8 @@ PROBE = 5000
 class Point:
     """A load, and the figures measured under it.
 
-    load      either `jobs` jobs that each keep `depth` commands in the device (op, pattern, bytes,
-              depth, jobs); or writes_per_s: the mix of reads and writes in docs/modeldisk.md
+    load      op, pattern, bytes, depth and jobs: each job keeps `depth` commands in the device;
+              or writes_per_s: the mix of reads and writes that docs/modeldisk.md describes
     measured  the judged figures, by their names in JUDGED
     noted     other figures, which are not judged
     misses    names of the judged figures in which the model's error is too large
@@ -78,7 +78,7 @@ class Point:
 
 
 def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ValueError for names that are not known, as in a file with a misspelt key."""
+    """Raise ValueError if a name in `given` is not in `known`, such as a misspelt key of a file."""
     if wrong := sorted(set(given) - set(known)):
         raise ValueError(f"{what}: not known: {', '.join(wrong)}; there are {', '.join(known)}")
 
@@ -86,7 +86,7 @@ def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> Non
 def _require_allowed(
     what: str, given: Mapping[str, int], bounds: Mapping[str, models.Bounds]
 ) -> None:
-    """Raise ValueError unless modeldisk knows these names, and allows their values."""
+    """Raise ValueError unless every name has bounds in modeldisk, and its value is within them."""
     _require_known(what, given, bounds)
     for key, value in given.items():
         if not bounds[key].allow(str(value)):
@@ -107,7 +107,7 @@ _Bytes = Annotated[
 
 
 class _Judged(TypedDict):
-    """The fields of a point besides its load and figures."""
+    """The fields that every point has in a drive's file, besides load and figures."""
 
     role: str
     misses: NotRequired[tuple[str, ...]]
@@ -122,7 +122,7 @@ class _JobsLoad(TypedDict):
 
 
 class _Jobs(_Judged, _JobsLoad):
-    """A point whose load is jobs, as a drive's file has it: load and figures in one table."""
+    """A point in a drive's file whose load is jobs: load and figures in one table."""
 
     iops: float
     mean_us: NotRequired[float]
@@ -141,7 +141,7 @@ class _MixLoad(TypedDict):
 
 
 class _Mix(_Judged, _MixLoad):
-    """A point whose load is the mix of reads and writes, as a drive's file has it."""
+    """A point in a drive's file whose load is the mix: load and figures in one table."""
 
     writes_done: NotRequired[float]
     read_p50_us: NotRequired[float]
@@ -180,7 +180,7 @@ class Drive:
     profile     the modeldisk profile from which `settings` and `parameters` differ
     source      where the measurements are, with their licence
     limits      effects that the model lacks, and guesses in the model
-    host_ns     time that the measuring computer needed for each command of one process, in ns
+    host_ns     time that the measuring computer itself spent on each command of a process, in ns
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, in percent
@@ -235,11 +235,11 @@ def names() -> list[str]:
 
 
 def alike(name: str, others: Iterable[str]) -> str | None:
-    """Return the drive among `others` that is most like the device `name`, None if none is like it.
+    """Return the drive among `others` that is most like the device `name`; None if none is like it.
 
-    A similar drive has the same profile; the most similar one takes the most similar time for a
-    lone read. A named drive for which this time was not measured is like no other. A device that is
-    no named drive, such as `hdd`, is most like the first drive of its profile.
+    Only drives with the device's profile count. If the device is a named drive, choose the drive
+    whose time for a lone read differs least. Without this time, a drive is like no other. If the
+    device is no named drive, such as `hdd`, choose the first drive.
     """
     own = find(name) if name in names() else None
     found = [
@@ -303,6 +303,6 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
 
 
 def _given(point: Point) -> dict[str, Any]:
-    """Return a point as a table of the drive's file: role, load, figures and misses."""
+    """Return a point as a drive's file has it, in one table: role, load, figures and misses."""
     misses = {"misses": list(point.misses)} if point.misses else {}
     return {"role": point.role, **point.load, **point.measured, **point.noted, **misses}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Read and check experiments: a question, a fio job file and a matrix of settings for its runs."""
+"""Read and check experiments. Each has a question, a fio job file and a matrix of settings."""
 
 import itertools
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ class Experiment(_Described):
     application  the application, if the experiment has one; the jobs of the job file run beside
                  the application, and end when it ends
     fixed        name -> value, at each point of the matrix where `vary` does not set the name
-    vary         the matrix: varied name -> each of its values -> the names and values that it sets
+    vary         the matrix: varied name -> one of its values -> names and values that this one sets
 
     A name in `fixed` and `vary` is a setting, or stands for ${name} in the job file or in the
     application's script.
@@ -101,21 +101,21 @@ class Experiment(_Described):
         return [dict(zip(self.vary, values, strict=True)) for values in combinations]
 
     def set_by(self, name: str) -> set[str]:
-        """Return the names that the varied name `name` sets, at any of its values."""
+        """Return the names that any value of the varied name `name` sets."""
         return {key for case in self.vary[name].values() for key in case}
 
     def values_at(self, point: Point) -> dict[str, Value]:
-        """Return every name and value that is set at a point of the matrix."""
+        """Return all names that are set at a point of the matrix, with their values."""
         values = dict(self.fixed)
         for name, value in point.items():
             values |= self.vary[name][value]
         return values
 
     def on_hardware(self) -> tuple[Self, list[str]]:
-        """Return the experiment for a real machine, and the names that it no longer sets.
+        """Return the experiment for a real machine, and the names that are removed from it.
 
-        The removed names are settings of modelled devices and of virtual machines. The matrix no
-        longer varies `device`, nor a name whose values set only removed names.
+        These names are settings of modelled devices and of virtual machines. The matrix no longer
+        varies `device`, nor a name whose values set only removed names.
         """
         names = set(self.fixed).union(*map(self.set_by, self.vary))
         left_out = sorted(filter(settings.is_virtual, names))
@@ -127,7 +127,7 @@ class Experiment(_Described):
         return replace(self, fixed=_real(self.fixed), vary=vary), left_out
 
     def on(self, device: str) -> Self:
-        """Return the experiment on `device` alone, even if its matrix varies the device."""
+        """Return the experiment on one device, `device`, even if the matrix varies the device."""
         if settings.DEVICE not in self.vary:
             return replace(self, device=device)
         case = _on(device, self.vary[settings.DEVICE])
@@ -325,9 +325,9 @@ def _cases(
 
 
 def _on(device: Value, cases: Mapping[Value, Case]) -> Case:
-    """Return the case for a device; if there is none, the case of the drive that is most like it.
+    """Return the case for a device; if there is none, the case of the drive most like the device.
 
-    A user's own slow drive then gets as much time as a slow drive that the experiment names. If no
+    So if an experiment gives slow drives more time, a user's own slow drive gets as much. If no
     drive in `cases` is like the device, the case sets only `device`.
     """
     named = [str(each) for each in cases if each in drives.names()]
@@ -358,7 +358,7 @@ def _require_used(
             )
 
 
-#: The forms of settings' names, for messages.
+#: How the name of a setting may look, for error messages.
 _SETTINGS = (settings.CPUS, "device.SETTING", "model.PARAMETER", "SCHEDULER.TUNABLE")
 
 
@@ -402,7 +402,7 @@ def _checked_jobs(experiment: Experiment) -> list[str]:
 
 
 def _most_urgent(workload: fiofile.FioFile) -> str | None:
-    """Return the job with a higher I/O priority than every other job.
+    """Return the job whose I/O priority is higher than that of every other job.
 
     Return None if several jobs share the highest priority, or if the file has only one job.
     """

@@ -17,15 +17,16 @@ from triagelab.base.errors import RequestError
 #: fio averages its latency logs over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
-#: One call of fio checks at most this many job files: fio has room for 4096 processes of all files.
+#: One call of fio checks at most this many job files: all files of a call together may have 4096
+#: processes.
 _AT_ONCE = 12
 
-#: Options that the lab refuses. A job uses only the device under test, a job file must not include
-#: another file, and a job's name is the name of its section.
+#: Options that the lab refuses: a job must use only the device under test, a job file must not
+#: include another file, and the name of a section must be the name of the job.
 _REFUSED = ("directory", "include", "opendir", "name")
 
-#: Options that would take a job off the device under test, or change its random numbers or fio's
-#: output. The lab removes them, and adds the options of _ours().
+#: Options that would send a job to another device, or change its random numbers or fio's output.
+#: The lab removes them, and adds the options of _ours().
 _REPLACED = (
     "filename", "filename_format", "nrfiles", "nr_files", "read_iolog", "replay_redirect",
     "randseed", "allrandrepeat", "randrepeat", "write_lat_log", "log_avg_msec", "per_job_logs",
@@ -52,9 +53,9 @@ _ENGINES_ON_HOST = (
 
 _NAME = re.compile(r"\$\{(\w+)\}")
 _SECTION = re.compile(r"\[([^\[\]]+)\]")
-#: The name of a section whose options are for all jobs after it.
+#: The name of a section whose options apply to all jobs after this section.
 GLOBAL = "global"
-#: An option that has two names in fio: one name -> the other, which the lab uses.
+#: A second name of an option in fio -> the name that the lab uses.
 _ALIASES = {"timeout": "runtime"}
 
 
@@ -88,9 +89,9 @@ class Section:
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """Return the names of the iologs that the job's processes replay; empty if it has no trace.
+        """Return the names of the job's iologs, one for each process; empty if it has no trace.
 
-        Each process replays its own iolog, which traces.py writes.
+        The module traces writes the iologs.
         """
         if "read_iolog" not in self.options:
             return ()
@@ -104,7 +105,7 @@ class Section:
         return not reads or any("verify" in key for key in self.options)
 
     def has(self, option: str) -> bool:
-        """Return whether an option has a value other than 0."""
+        """Return whether an option is given with a number other than 0, with or without a unit."""
         return re.fullmatch(r"0*[a-z]*", self.options.get(option, "0"), re.I) is None
 
     def number(self, option: str, default: int) -> int:
@@ -132,7 +133,8 @@ class FioFile:
     """A fio job file.
 
     text    the file's text, unchanged
-    values  NAME -> the value of ${NAME} in the text; other names get theirs from the environment
+    values  NAME -> the value of ${NAME} in the text. A NAME that is missing here takes its value
+            from the lab's environment variables
     """
 
     path: Path
@@ -143,8 +145,8 @@ class FioFile:
     def expanded(self) -> str:
         """Return the text with each ${NAME} replaced by its value.
 
-        fio would take the values from the guest's environment, which does not have them. If
-        `values` gives NAME an empty value, an option whose value is ${NAME} is left out.
+        fio would look for the values in the guest's environment, which lacks them. If `values`
+        gives NAME an empty value, leave out an option whose value is ${NAME}.
         """
         known = os.environ | self.values
         lines = [line for line in self.text.splitlines() if not self._stands_for_nothing(line)]
@@ -203,7 +205,7 @@ class FioFile:
                 )
 
     def require_device_alone(self) -> None:
-        """Raise RequestError if a job could touch more of this computer than the device."""
+        """Raise RequestError if a job could touch other parts of this computer than the device."""
         for section in self.sections:
             for line in section.lines:
                 option, value = _option(line)
@@ -221,7 +223,7 @@ class FioFile:
                 )
 
     def prepared(self, devices: tuple[str, ...], seed: int, jobs: tuple[str, ...]) -> str:
-        """Return the text of a job file with the jobs named in `jobs`, ready to be measured.
+        """Return the text of a job file, ready for fio, with only the jobs that `jobs` names.
 
         A job's requests go to `devices` (names in /dev) in turn; a trace is replayed on the first
         device. A job's random numbers depend on `seed`. The names of its logs contain the job's
@@ -247,10 +249,10 @@ class FioFile:
 
 
 def check(files: Sequence[FioFile]) -> None:
-    """Check job files of one folder like FioFile.check(), but many files with one call of fio.
+    """Check job files of one folder like FioFile.check(), but give fio several files in each call.
 
-    A call takes 0.1 s, whatever the number of files. If fio refuses a call, check each of its files
-    alone, to name the file in the error.
+    A call takes 0.1 s, whatever the number of files. If fio refuses the files of a call, check each
+    of them alone, so that the error can name the file.
     """
     for begin in range(0, len(files), _AT_ONCE):
         some = files[begin : begin + _AT_ONCE]
@@ -282,7 +284,7 @@ def _ours(devices: tuple[str, ...], seed: int, log: int) -> list[str]:
     return [
         "filename=" + ":".join(f"/dev/{device}" for device in devices),
         f"randseed={seed}",
-        "randrepeat=0",  # else fio ignores randseed for random offsets
+        "randrepeat=0",  # without it, fio ignores randseed for random offsets
         "lat_percentiles=1",
         "clat_percentiles=1",
         f"write_lat_log=out/logs/{log}",
@@ -329,9 +331,9 @@ _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size(text: str) -> int:
-    """Return a size as fio reads it, in bytes. Raise ValueError unless it is like 4096 or 4k.
+    """Return a size as fio reads it, in bytes. Raise ValueError unless it is like 4096, 4k or 4kb.
 
-    So `4kib`, which fio reads as 4000 bytes, raises ValueError.
+    `4kib` raises ValueError, because fio reads it as 4000 bytes.
     """
     found = re.fullmatch(r"([0-9]{1,9})([kmg]?)b?", text.lower())
     if found is None:
@@ -373,7 +375,7 @@ def _parse(path: Path, text: str) -> list[Section]:
             names.append(GLOBAL if match[1].startswith(GLOBAL) else match[1])
             lines.append([])
         elif lines:
-            option = re.split(r"[=\s]", line)[0]  # a space too, because `include FILE` has no =
+            option = re.split(r"[=\s]", line)[0]  # at a space too: `include FILE` has no =
             if option in _REFUSED:
                 raise RequestError(
                     f"{path}: '{line}' cannot be used here: jobs run on the device under test; "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Read the profiles of modeldisk, and the bounds of their settings, from modeldisk's sources."""
+"""Read from modeldisk's sources the names of its profiles, and the bounds of all settings."""
 
 import re
 from collections.abc import Mapping
@@ -35,18 +35,18 @@ class Bounds:
 
 @cache
 def profiles() -> Mapping[str, str]:
-    """Return the name of each profile's model: flash or hdd."""
+    """Return a map from each profile to the name of its model, flash or hdd."""
     text = (_FOLDER / "profiles.c").read_text()
     return dict(re.findall(r'\.name = "([\w-]+)",\s*\.model = &(\w+)_model,', text))
 
 
 def settings(profile: str) -> Mapping[str, Bounds]:
-    """Return the bounds of the block device's settings, by their names."""
+    """Return the bounds of the settings of a profile's block device, by the settings' names."""
     return _bounds("settings.h", profiles()[profile])
 
 
 def parameters(profile: str) -> Mapping[str, Bounds]:
-    """Return the bounds of the parameters of a profile's model, by their names."""
+    """Return the bounds of the parameters of a profile's model, by the parameters' names."""
     return _bounds("model-params.h", profiles()[profile])
 
 

@@ -41,7 +41,7 @@ class Measure:
     vary: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def found(self) -> Experiment:
-        """Return the experiment with `vary`, but without this measure's schedulers and repeats."""
+        """Return the experiment with `vary` applied, but not `schedulers` and `repeats`."""
         return experiments.find(self.experiment, self.vary)
 
 
@@ -71,7 +71,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Values:
-    """A page's question: which value of the varied name `values_of` is best under a scheduler?"""
+    """A page's question: under `scheduler`, which value of the varied name `values_of` is best?"""
 
     measure: str
     scheduler: str
@@ -80,7 +80,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Shares:
-    """A page's question: does job `of` get `due` times the bandwidth of job `over`?"""
+    """A page's question: does the job `of` get `due` times the bandwidth of the job `over`?"""
 
     measure: str
     of: str
@@ -99,8 +99,8 @@ class Page:
     """A page of the report: a question, and the measures and charts that answer it.
 
     reproduces  the published figure or promise behind the question
-    answer      the special question that the page answers for one measure; for every other measure,
-                the answer is about its protected job, or about its `judged_by` metrics
+    answer      a special question about one measure. For the other measures, the page judges the
+                protected job, or the `judged_by` metrics
     """
 
     name: str
@@ -121,7 +121,7 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as the study's file has it. With `quick = false` the quick study leaves it out."""
+    """A measure as the study's file has it. The quick study omits one with `quick = false`."""
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)
@@ -159,9 +159,9 @@ class _File:
 
 
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
-    """Return the study in the file `path`, or the lab's own study.
+    """Return the study in the file `path`; if `path` is None, the lab's own study.
 
-    If `quick` is True, apply the reductions that the file has for the quick study.
+    If `quick` is True, apply each measure's `quick`: changes, or false, which omits the measure.
     """
     path = path or FILE
     given = tomlfile.read(path, _File)

@@ -2,9 +2,11 @@
 """Convert recorded block traces to fio's iolog of version 3: one file for each process.
 
 A trace may be a CSV file in the format of MSR Cambridge or of Alibaba, blkparse's text, or fio's
-own iolog. Each process replays its share of the requests. The job should have a synchronous engine,
-so that each process has one request at a time: fio notices a completion only when it is about to
-submit. With several requests in flight, latencies would contain the pauses of the trace.
+own iolog. Each process replays its share of the requests.
+
+The job should have a synchronous engine, so that a process waits for each of its requests. With an
+asynchronous engine, fio notices a completion only before it submits the next request. The measured
+latency would then include the trace's pause between the two requests.
 """
 
 import functools
@@ -23,8 +25,8 @@ from triagelab.base import cache, tools
 from triagelab.base.errors import RequestError
 
 OPTION = "read_iolog"
-#: The size assumed for a device whose settings have none, in MiB: that of modeldisk's smallest
-#: profile.
+#: The assumed size, in MiB, of a device whose settings have no size: the size of modeldisk's
+#: smallest profile.
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
@@ -39,7 +41,7 @@ _SHOWN = 60
 class Request:
     """A request of a trace. Offset and length are in bytes.
 
-    time_us  time of submission, by the trace's own clock
+    time_us  time of submission, by the clock of the recording computer
     action   fio's word: read, write or datasync
     device   name of the recorded device
     """
@@ -55,7 +57,7 @@ class Request:
 class Trace:
     """The requests of a trace in the order of their times; the first has time 0.
 
-    notes  sentences about the lines that are left out, and about requests that are out of order
+    notes  sentences about lines that read() left out, and requests that it had to sort
     """
 
     requests: list[Request]
@@ -108,7 +110,7 @@ def read(path: Path) -> Trace:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the file's lines and their numbers, without comments, a heading and empty lines."""
+    """Yield each line with its number, except comments, empty lines and a heading at the top."""
     begun = False
     try:
         with path.open(encoding="utf-8") as file:
@@ -124,7 +126,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _format(path: Path, number: int, line: str) -> "_Format":
-    """Return the format of a trace with this first line."""
+    """Return the format of the trace in `path`, from its first line and the line's number."""
     if not number:
         raise RequestError(f"{path} is no trace: it has no line")
     for each in _FORMATS:
@@ -198,13 +200,14 @@ def _converted(path: Path, changed_ns: int, section: Section, size: int) -> Path
 def _digest(path: Path, changed_ns: int) -> str:
     """Return a hash of a file's content.
 
-    `changed_ns` is the time of the file's last change: a changed file is hashed again.
+    `changed_ns`, the time of the file's last change, is in the key of functools.cache. So a file
+    that has changed is hashed again.
     """
     return tools.sha256(path)
 
 
 def _found(workload: FioFile, name: str) -> Path:
-    """Find the trace `name` in the current folder, or else in the job file's; return its path."""
+    """Return the path of the trace `name`: in the current folder, or else in the job file's."""
     for path in (Path(name), workload.path.parent / name):
         if path.is_file():
             return path
@@ -220,7 +223,7 @@ def _shared(section: Section, requests: list[Request], size: int) -> Iterator[st
     end_us = _end_us(section)
     taken = [request for request in requests if end_us is None or request.time_us < end_us]
     for process in range(section.processes):
-        # fio would take a time of 0 for a missing time, so all times are 1 µs later.
+        # Add 1 µs to all times, because fio takes a time of 0 for a missing time.
         lines = [
             f"{1 + each.time_us} device {each.action} {_folded(each, size)}\n"
             for each in taken[process :: section.processes]
@@ -309,7 +312,10 @@ _BLKPARSE = re.compile(
 
 
 def _blkparse(line: str) -> Request | str | None:
-    """Return a queued request (action Q). A flush has no sectors, and F in its kind."""
+    """Read a line of blkparse as _Format.request demands; only action Q (queued) is a request.
+
+    A flush has no sectors, and an F in its kind.
+    """
     match = _BLKPARSE.match(line)
     if match is None:
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Keep downloads, unpacked archives and builds in the cache folder, to use them again.
 
-An entry appears whole or not at all, even if its maker is interrupted. If two processes
-want the same entry, one makes it and the other waits. Downloads stay for good. A built
-entry can be made again, so the cache removes it after 30 days without use. If an input
-of a build changes, the build gets a new entry.
+An entry appears whole or not at all, even if the process that makes it is killed. If two processes
+want the same entry, one makes it and the other waits. Downloads stay for good. The lab can build an
+entry again, so it removes a built entry after 30 days without use. If an input of a build changes,
+the build gets a new entry.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def handed_over(folder: Path) -> Iterator[None]:
-    """After the block, give `folder` with its content to the user who called sudo.
+    """After the block, make the user who called sudo the owner of `folder` and of its content.
 
-    That user also gets the parents of `folder` that the block makes.
+    The user also becomes the owner of the parents of `folder` that the block makes.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -65,7 +65,7 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
 def made(name: str, make: Callable[[Path], None]) -> Path:
     """Return the cache entry `name` like fetched(), but do not keep the entry for good.
 
-    If the entry was missing, also remove entries in the same folder that were unused for 30 days.
+    If the entry was missing, also remove entries of the same folder that were unused for 30 days.
     """
     path = root() / name
     # Lock an existing entry too, so that no other process removes it before utime() renews it.
@@ -79,7 +79,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
 
 
 async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> Path:
-    """Do the same as made(), but let other asyncio tasks run in the meantime."""
+    """Do the same as made(), but let other asyncio tasks run while it waits or makes the entry."""
     path = root() / name
     async with files.locked_meanwhile(_lock(path)):
         if not path.exists():
@@ -91,7 +91,7 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove entries that were unused for 30 days from the folder `kind`.
+    """Remove entries that were unused for 30 days from `kind`, a folder of similar entries.
 
     Also remove the leftovers of processes that were killed while they made an entry.
     """
@@ -100,7 +100,7 @@ def _remove_unused(kind: Path) -> None:
         # An entry of another user cannot be removed and stays.
         with contextlib.suppress(OSError), files.locked_if_free(_lock(path)) as ours:
             if not ours:
-                continue  # in use
+                continue  # another process makes or uses this entry
             if path.exists() and time.time() - path.stat().st_mtime > _UNUSED_S:
                 path.rename(_scratch(path))
             _remove_parts(path)
@@ -112,7 +112,7 @@ def _lock(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Yield a folder that becomes `path` on success; the caller holds the entry's lock."""
+    """Yield a folder that is renamed to `path` on success. The caller holds the entry's lock."""
     _remove_parts(path)
     scratch = _scratch(path)
     try:

@@ -16,7 +16,7 @@ class LabError(Exception):
 
 
 class RequestError(LabError):
-    """A request that made no sense. The lab has started nothing."""
+    """A request that made no sense. The lab refuses it before it starts a run."""
 
     exit_status = 2
 

@@ -27,8 +27,8 @@ def write_json(path: Path, content: Any) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 file that appears whole or not at all."""
     with whole(path) as scratch:
-        # `text` may contain file names that are not valid UTF-8. backslashreplace escapes their
-        # bytes like JSON does.
+        # `text` may contain file names that are not valid UTF-8. Escape their bytes as json.dumps()
+        # does.
         scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -56,7 +56,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def locked_meanwhile(path: Path) -> AsyncIterator[None]:
-    """Hold the lock like locked(), but let other asyncio tasks run during the wait."""
+    """Hold the lock like locked(), but let other asyncio tasks run while this one waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         while not _try_lock(handle):
@@ -80,8 +80,8 @@ def exclusive(
     If `waiting` is given, call it and wait for the lock instead. Raise LabError if `path` cannot be
     opened or is no regular file.
 
-    The file may belong to another user. A lock needs no more than a file opened for reading.
-    Creating the file is a separate step: in /tmp the kernel refuses O_CREAT on another user's
+    The file may belong to another user, so open it for reading only, which is enough for a lock.
+    Create the file in a separate step: in /tmp the kernel refuses O_CREAT on another user's
     existing file, even to root.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: the path may be a FIFO

@@ -19,9 +19,9 @@ Bins = Counter[int]  # latency in ns -> number of requests
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit in summary.json, and the larger and smaller units that reports show in its place.
+    """A unit of summary.json, and the units in which reports show its values.
 
-    scales  divisor and name of each unit that reports show, the largest first
+    scales  each unit of reports, the largest first: its size in units of summary.json, its name
     """
 
     name: str
@@ -33,7 +33,7 @@ _BYTES_PER_S = Unit("B/s", ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/
 _MICROSECONDS = Unit("µs", ((1e6, "s"), (1e3, "ms"), (1, "µs")))
 _SECONDS = Unit("s", ((1, "s"), (1e-3, "ms")))
 _SHARE = Unit("1", ((0.01, "%"),))
-# The name of a metric in one of these units includes the unit, so reports show no unit.
+# The label of a metric in one of these units names the unit, so reports show the bare number.
 _INSTRUCTIONS = Unit("instructions", ((1, ""),))
 _SWITCHES = Unit("switches", ((1, ""),))
 _LOCKS = Unit("locks", ((1, ""),))
@@ -47,9 +47,9 @@ _INDEX = Unit("index", ((1, ""),))
 class Done:
     """The work that one job completed in one run.
 
-    requests    completed requests, or an application's operations
-    seconds     the longest runtime of a process; for an application, the time from its start to
-                the end of its last operation
+    requests    number of completed requests; for an application, of completed operations
+    seconds     the longest runtime of the job's processes; for an application, the time from its
+                start to the end of its last operation
     bytes       bytes moved; None for an application
     cpu_s       CPU time of fio's processes; None for an application
     mean_us     mean of total latency (submission and completion latency together)
@@ -84,7 +84,7 @@ class Together:
 
     background  names of the jobs that may slow down the protected job
     by_weight   the bytes of each process, divided by the process's weight
-    longest_ms  the longest time that a process ran
+    longest_ms  the longest runtime of all processes
     deadlines   job -> deadline in µs for each of its requests
     """
 
@@ -107,8 +107,10 @@ class Together:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole run: the changes of counters between the run's first and last sample with I/O.
+    """A whole run, from its first to its last sample of counters with I/O.
 
+    requests      number of requests that all devices completed
+    busy_ns       time in which CPUs were not idle, added up over all CPUs
     virtual_time  True if the CPU takes one nanosecond for each instruction
     contended     number of times a CPU found a spinlock taken; None: not counted
     used          name of a metric -> utilisation: of each part of the device (bus_utilisation), or
@@ -140,7 +142,7 @@ class Of(Enum):
 
 
 class Better(Enum):
-    """The better direction of a metric. A metric that only describes has none."""
+    """The direction in which a metric is better. A metric that only describes a run has none."""
 
     LESS = "less"
     MORE = "more"
@@ -154,13 +156,15 @@ class Metric:
     measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
     compared    the report compares schedulers by this metric
     resolution  the smallest difference between two distinct values, as a share of a value
-    counted     True if a value comes from a count of requests, so that one request is its step
+    counted     True if a value is proportional to a count of requests, so that its smallest step is
+                one request
     rests_on    returns the number of requests from which a value is computed
-    needs       the fewest requests from which a latency is computed
+    needs       the fewest requests from which the lab computes this latency
     asked       True if only experiments that name this metric in `judged_by` have it
     absolute    True if answers state the value itself, not its ratio to the value under `none`
     negligible  the largest difference, in the metric's unit, that is too small to matter to a user
-    drawn       True if each report has a chart of this metric of whole runs, if it was measured
+    drawn       True if every report has a chart of this metric of whole runs, unless the metric was
+                not measured
     used        True if the report's table of bottlenecks shows this utilisation
     note        a remark for readers of this metric's chart
     """
@@ -185,7 +189,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether this is a job's latency: infinite if the job completed no request."""
+        """Return whether this is a job's latency, which is infinite if it completed no request."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
@@ -194,14 +198,14 @@ class Metric:
         return self.unit is _SHARE
 
     def step(self, requests: float) -> float:
-        """Return the smallest difference that the metric can show, as a share of its value."""
+        """Return the smallest step of a value computed from `requests`, as a share of the value."""
         return max(self.resolution, 1 / requests if self.counted and requests else 0.0)
 
 
 #: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
-#: A difference of 0.01 lock waits for each I/O is negligible. A wait that is counted costs 525
-#: instructions (docs/lab.md), so 0.01 waits cost 5: less than a thousandth of what an I/O costs.
+#: A difference of 0.01 lock waits for each I/O is negligible. Counting a wait takes 525
+#: instructions (docs/lab.md). So counting 0.01 waits takes 5: less than a thousandth of an I/O's.
 _FEW_LOCKS = 0.01
 #: A difference of one late request in 100 is negligible.
 _FEW_LATE = 0.01
@@ -212,9 +216,9 @@ TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value that `permille`/1000 of all requests do not exceed.
+    """Return the smallest bin value that at least `permille`/1000 of all requests do not exceed.
 
-    fio computes its percentiles in the same way.
+    fio computes its percentiles in the same way. Raise ValueError if there are no bins.
     """
     total = bins.total()
     seen = 0
@@ -253,9 +257,9 @@ def _least_share(together: Together) -> float:
 
 
 def _longest_wait(together: Together) -> float:
-    """Return the longest latency, in µs.
+    """Return the longest latency of all jobs, in µs.
 
-    A job that completed nothing counts with the longest time that a process ran.
+    If a job completed nothing, take the longest runtime of all processes for its latency.
     """
     return max(
         job.max_us if job.requests else together.longest_ms * 1000 for job in together.jobs.values()
@@ -362,7 +366,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric called `name`; if METRICS lacks it, the utilisation of a device's part."""
+    """Return the metric `name`: from METRICS, or else for the utilisation of a device's part."""
     return _BY_NAME.get(name) or _part(name)
 
 
@@ -387,5 +391,5 @@ def _part(name: str) -> Metric:
 
 
 def unit(name: str) -> Unit:
-    """Return the unit called `name`. A unit that no metric has is shown as it is, unscaled."""
+    """Return the unit called `name`; if no metric has it, a unit that reports do not scale."""
     return _UNITS.get(name) or Unit(name, ((1, name),))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Check the settings of runs, and group them by the thing that they set.
+"""Check the settings of runs, and group them: device, scheduler's tunables, number of CPUs.
 
 --set, --vary and experiments use these names:
 
@@ -30,7 +30,7 @@ _OF_DEVICES = ("device", "model", "slow")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings, grouped by the thing that they set.
+    """Settings, grouped: those of the device, of the schedulers and of the machine.
 
     device    device.SETTING, model.PARAMETER or slow.PARAMETER -> value
     tunables  scheduler -> tunable -> value
@@ -64,7 +64,7 @@ def by_name(given: Iterable[tuple[str, str, T]]) -> dict[str, T]:
 
 
 def value(where: str, given: Value) -> Value:
-    """Return a user's value, a number as int. Raise RequestError for a number with a leading 0."""
+    """Return a user's value; a number becomes an int. Raise RequestError if it has a leading 0."""
     text = str(given)
     if re.fullmatch(r"0[0-9]+", text):
         decimal = text.lstrip("0") or "0"
@@ -90,7 +90,7 @@ def require_schedulers(names: Iterable[str], schedulers: Iterable[str]) -> None:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether `name` is a setting, not a name in the job file."""
+    """Return whether `name` is a setting. If not, it stands for ${name} in a job file or script."""
     return name in (CPUS, DEVICE) or "." in name
 
 
@@ -114,9 +114,9 @@ def is_number(text: str) -> bool:
 
 
 def split(values: Mapping[str, Value]) -> Settings:
-    """Return the settings among `values`, grouped by the thing that they set.
+    """Return the settings among `values`, grouped. Ignore all other names, and `device`.
 
-    The value `cpus` of a device's setting is replaced by the number of virtual CPUs.
+    If the value of a device's setting is the word `cpus`, replace it by the number of virtual CPUs.
     """
     cpus = _cpus(values[CPUS]) if CPUS in values else None
     device: dict[str, str] = {}

@@ -2,9 +2,9 @@
 """Read a TOML file into an object of a class whose fields are the file's keys.
 
 The library cattrs does the work. It refuses a key that is not a field of the class. It goes on
-after a mistake, so one error can name several mistakes. This module adds three things. A value is
-never converted (5 is no text). A type may have a condition on its values (Must). A message names
-the expected value and its place in the file.
+after a mistake, so that one error can name several mistakes. This module adds three rules. A value
+is never converted, so 5 is no text. A type may have a condition on its values (Must). An error
+message names the expected value and the place in the file.
 """
 
 import json
@@ -35,7 +35,7 @@ class Must:
     """A condition on a value. Annotated[type, Must(...)] attaches it to the value's type.
 
     holds    returns whether a value meets the condition
-    message  the error for a value that does not; {} in the message stands for the value
+    message  the error message for any other value; {} in the message stands for the value
     """
 
     holds: Callable[[Any], bool]
@@ -80,8 +80,8 @@ def _checked(must: Must, then: Hook) -> Hook:
 def _container(must: Must, matches: Callable[[Any], bool], make: Callable[..., Hook]) -> None:
     """Make cattrs check a value with `must` before it reads the value as a list or a table.
 
-    The check applies to the types that `matches` accepts. Without it, cattrs would read a text as a
-    list of letters.
+    cattrs does so for the types that `matches` accepts. Without the check, it would read a text as
+    a list of letters.
     """
     _converter.register_structure_hook_factory(matches)(
         lambda of, converter: _checked(must, make(of, converter))
@@ -112,7 +112,7 @@ def choose(of: Any, by: Callable[[Any], Any]) -> None:
 
 
 def build(of: type[T], written: Any, made: Callable[[Any], T]) -> None:
-    """Make read() read an object of `of` in two steps: as the type `written`, then through `made`.
+    """Make read() make an object of `of` in two steps: read the type `written`, then call `made`.
 
     A ValueError from `made` counts as a mistake in the file.
     """
@@ -163,7 +163,7 @@ def _mistakes(error: Exception, place: str, unwritten: Collection[str] = ()) -> 
 
 
 def _below(place: str, error: Exception) -> str:
-    """Extend `place` by the key or item at which an error occurred.
+    """Return `place`, extended by the key or item at which an error occurred.
 
     cattrs adds the key or the item's number to the error as a note. Without a note, return `place`.
     """

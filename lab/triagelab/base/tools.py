@@ -20,8 +20,8 @@ from triagelab.base.errors import LabError
 class Tool:
     """A program that the lab needs, and the Debian packages to install for this program.
 
-    program   the program's name, or the absolute path of a file, such as a library's header
-    packages  the package that contains the program, and other packages that the program needs
+    program   the program's name, or the absolute path of another needed file, such as a header
+    packages  the package that contains the program, and further packages that the program needs
     """
 
     program: str
@@ -57,9 +57,9 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: A shell script that runs the command $2 ... if its parent is still the process $1, the lab. If
-#: the lab ends before setpriv asks for the parent-death signal, no signal comes. But then the
-#: parent is another process, and the script does not run the command.
+#: A shell script. Its arguments are the lab's process id and a command. It runs the command only if
+#: its parent is still the lab. If the lab ends before setpriv asks for the parent-death signal, no
+#: signal comes. But then the parent is another process, so the script does not run the command.
 _UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 #: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
@@ -82,7 +82,7 @@ def _find(program: str) -> str | None:
 
 
 def path(tool: Tool) -> str:
-    """Return a program's path. Raise LabError if the program is missing: call require() before."""
+    """Return a program's path. Raise LabError if it is missing, so call require() first."""
     found = _find(tool.program)
     if found is None:
         raise LabError(_missing_message([tool]))
@@ -100,9 +100,9 @@ def _packages(missing: Iterable[Tool]) -> list[str]:
 
 
 def install_lock() -> AbstractContextManager[None]:
-    """Return a lock. While a process holds it, no other process of the lab installs programs.
+    """Return the lock that a process of the lab must hold while it installs programs.
 
-    apt fails while another apt runs, so only one process of the lab may call it.
+    apt fails while another apt runs, so only one process of the lab may call apt.
     """
     return files.locked(cache.root() / "install.lock")
 
@@ -110,7 +110,7 @@ def install_lock() -> AbstractContextManager[None]:
 def require(tools: Iterable[Tool]) -> None:
     """Make sure that all tools exist: install missing ones, or raise LabError.
 
-    The lab installs, with apt-get, if it runs as root and TRIAGE_NO_INSTALL is not set.
+    The lab installs programs (with apt-get) if it runs as root and TRIAGE_NO_INSTALL is not set.
     """
     wanted = list(tools)
     if not _missing(wanted):
@@ -145,11 +145,11 @@ def _install(apt: str, missing: list[Tool]) -> None:
 
 
 def with_us(signal: str, command: Sequence[str]) -> list[str]:
-    """Return a command that runs `command`, and that gets `signal` when the lab ends.
+    """Return `command` with a prefix that makes Linux send it `signal` when the lab ends.
 
     `signal` is a name without SIG. Linux sends the signal when the thread that started the command
-    ends, so the command gets it even if the lab is killed. This process must start the command
-    itself: under another parent, `command` does not run.
+    ends, so the command gets it even if the lab is killed. Only this process may start the
+    returned command: under another parent, it exits at once.
     """
     bound = [path(SETPRIV), "--pdeathsig", signal, "--"]
     return [*bound, "/bin/sh", "-c", _UNLESS_ORPHANED, "sh", str(os.getpid()), *command]
@@ -180,7 +180,7 @@ def qemu_version() -> str:
 
 @functools.cache
 def qemu_files() -> list[str]:
-    """Return a line with name and hash for each file that QEMU opens without an option.
+    """Return a line with name and hash for each file that QEMU opens although no option names it.
 
     These files are QEMU's program, the libraries and accelerators that it loads, and its firmware.
     """

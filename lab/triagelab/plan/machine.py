@@ -22,7 +22,7 @@ class BootError(GuestError):
 
 
 class FullError(BootError):
-    """The host's file system for results is full, so no job can run."""
+    """The file system of the run directory is full, so no job can run."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class Job:
     """A job for a machine. The machine executes the file `run` in a folder with the job's `files`.
 
     modules       kernel modules that the job may load, besides the kernel's own
+    memory_mb     memory of the guest, in MiB
     time_limit_s  the most seconds that a guest may take, by the host's clock
-    boot_limit_s  the most seconds until the guest is ready to run the job, by the same clock
+    boot_limit_s  the most seconds until the guest is ready to run the job, by the host's clock
     """
 
     files: Mapping[str, Path | str]
@@ -56,7 +57,7 @@ class Outcome:
 
 
 class Machine(Protocol):
-    """A machine that runs jobs."""
+    """A machine that runs jobs, such as Qemu or Host."""
 
     @property
     def name(self) -> str:
@@ -72,7 +73,7 @@ class Machine(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Return the number of runs that may go on at once without effect on their figures."""
+        """Return how many runs may go on at once without changing each other's figures."""
 
     @property
     def counts_locks(self) -> bool:
@@ -94,7 +95,7 @@ def console_text(path: Path) -> str:
 def last_lines(console: Path, count: int = 15) -> str:
     """Return at most `count` lines of a console log, without empty lines.
 
-    The lines begin with the kernel's first complaint. Without a complaint, they are the last ones.
+    Begin at the kernel's first complaint. If there is none, return the log's last lines.
     """
     lines = [line.rstrip() for line in console_text(console).splitlines() if line.strip()]
     complaint = re.compile(r"Kernel panic|BUG:|WARNING:|Oops|Unable to mount|blocked for more than")

@@ -19,12 +19,12 @@ from triagelab.base import tools
 from triagelab.plan.machine import Job, Machine
 from triagelab.provision.guest import FILES
 
-#: Marks a run in which the protected job runs alone, under `none`. Other runs are compared with it.
+#: Marks a run in which the protected job runs alone, under `none`, for comparison with other runs.
 ALONE: Mapping[str, Any] = {"alone": True}
 
-#: The jobs of a repeat start after a random delay below this time, in µs. The time is longer than a
-#: disk's revolution, a kernel tick and the period of a scheduler's timer, so that jobs may start at
-#: any phase of these.
+#: The jobs of a repeat start after a random delay of less than this, in µs. This limit exceeds
+#: a disk's revolution, a kernel tick and the period of a scheduler's timer, so that jobs may start
+#: at any phase of these.
 _LATEST_START_US = 100_000
 
 
@@ -46,12 +46,12 @@ class Point:
 class Run:
     """One run of a machine: one scheduler, one point of the matrix, one repeat.
 
-    content   a hash of all that determines the run. Unlike `id`, the hash ignores the names of the
-              varied values, so a run has the same hash in a larger matrix.
+    content   a hash of all that determines the run. Unlike the hash in `id`, it does not depend on
+              `point`, so the same run has the same `content` in a larger matrix
     point     the values that all of `points` have in common
     points    the points of the matrix for which this run counts: they differ only in values that do
               not affect the run. A run of the protected job alone counts for `point` only
-    sections  the jobs that take part; the application first, the others in the job file's order
+    sections  the jobs that take part: the application, then those of the job file in its order
     """
 
     id: str
@@ -71,7 +71,7 @@ class Run:
 class Setup:
     """The points of an experiment, and all that its runs have in common.
 
-    modules  scheduler or driver -> its module's file, if it is not the kernel's own
+    modules  scheduler or driver -> the file of its module, unless the module is the kernel's own
     notes    remarks for a reader of the report
     image    the file system of the experiment's application, if it has one
     """
@@ -88,7 +88,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A run that each repeat has: the jobs `sections` under `scheduler`, for all of `points`.
+    """One run of every repeat: the jobs `sections` under `scheduler`, for all of `points`.
 
     named  the values that these points have in common
     """
@@ -100,7 +100,7 @@ class _Entry:
 
 
 def runs(setup: Setup) -> list[Run]:
-    """Return every run of the experiment, repeat after repeat. Each repeat is in a random order."""
+    """Return every run of the experiment, repeat after repeat, each repeat in a random order."""
     shuffle = random.Random(setup.seed)
     entries = [
         *(entry for name in setup.schedulers for entry in _under(setup, name)),
@@ -114,7 +114,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """Return the entries (the runs that each repeat has) of all points under a scheduler."""
+    """Return the entries (one run of every repeat each) of all points under a scheduler."""
     return _alike(
         setup,
         scheduler,
@@ -123,9 +123,10 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
 
 
 def _alone(setup: Setup) -> list[_Entry]:
-    """Return the entries of the protected job alone; none if no run has more than one job.
+    """Return the entries of the protected job alone, under `none`.
 
-    Points that differ only in settings without an effect on the protected job share one entry.
+    Return none if there is no protected job, or if no run has more than one job. Points that differ
+    only in settings without an effect on the protected job share one entry.
     """
     protected = setup.experiment.protected
     if protected is None or not any(len(entry.sections) > 1 for entry in _under(setup, "none")):
@@ -139,8 +140,8 @@ def _alike(
 ) -> list[_Entry]:
     """Return an entry for each group of points that need the same run.
 
-    `wanted` has each point with its jobs. The points of a group may differ in another scheduler's
-    tunables, or in a job that takes no part.
+    `wanted` has each point with its jobs; a point without a job gets no entry. The points of a
+    group may differ in another scheduler's tunables, or in a job that takes no part.
     """
     groups: dict[str, list[tuple[Point, tuple[str, ...]]]] = {}
     for point, sections in wanted:
@@ -161,7 +162,7 @@ def _alike(
 
 
 def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
-    # All schedulers get the same seed in a repeat, so their loads are equal.
+    # In a repeat, all schedulers get the same seed, so that their loads are equal.
     seed = setup.seed * 1000 + repeat
     scheduler, point = entry.scheduler, entry.points[0]
     workload = setup.experiment.workload_at(point.where)
@@ -178,8 +179,8 @@ def _run(setup: Setup, entry: _Entry, repeat: int) -> Run:
     job = Job(files, ours, _memory_mb(setup, workload, entry.sections))
     determines = {
         "machine": dict(point.machine.determines),
-        # A path is the application's image or a trace's iolog. The name of its folder has a digest
-        # that determines the content.
+        # A Path is the application's image or a trace's iolog. The name of its folder contains a
+        # digest of the content, or of all that determines the content.
         "files": {
             name: content if isinstance(content, str) else content.parent.name
             for name, content in files.items()
@@ -234,8 +235,8 @@ def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]
     }
 
 
-#: Memory that a guest needs for each fio process, in MiB. With few processes, the usual memory is
-#: enough.
+#: Memory that a guest needs for each fio process, in MiB. The usual memory is enough for a few
+#: processes.
 _PROCESS_MB = 4
 
 
@@ -249,7 +250,7 @@ def _memory_mb(setup: Setup, workload: FioFile, sections: tuple[str, ...]) -> in
 
 
 def _words(named: Mapping[str, Any]) -> list[str]:
-    """Return the words for a point in the name of a run's folder: NAME=VALUE, or `alone`."""
+    """Return the words that stand for a point in a run's name: NAME=VALUE, or `alone`."""
     words = ["alone" if ALONE.get(key) else f"{key}={value}" for key, value in named.items()]
     return [re.sub(r"[^\w.=-]", "_", word) for word in words]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Make a copy of a kernel's headers that is configured for clang.
 
-The configuration in the headers describes the compiler that built the kernel, which is gcc for all
-of Debian's kernels. The lab compiles and links modules with clang only to see clang's warnings. It
-does not load these modules.
+The configuration in the headers describes the compiler that built the kernel. For all of Debian's
+kernels that is gcc. The lab compiles and links modules with clang only to see clang's warnings, and
+never loads the result.
 """
 
 import re

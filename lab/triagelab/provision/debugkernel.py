@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build the two debug kernels of a series from its source."""
+"""Build the two debug kernels of a kernel series, such as 6.12, from the source of the series."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from triagelab.base import cache, tools
 from triagelab.base.errors import LabError
 
-#: Suffix of a debug kernel's name -> the means with which this kernel finds bugs.
+#: Suffix of a debug kernel's name -> the kernel's means of finding bugs.
 VARIANTS = {
     "debug": "KASAN, lockdep, fault injection",
     "kcsan": "KCSAN: data races",
@@ -21,8 +21,8 @@ _FOLDER = Path(__file__).parent
 #: A variant -> its file of options, which are added to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: Patterns of the files that are not unpacked, because no debug kernel needs them: almost half of
-#: the source.
+#: Patterns of files of the source that the lab does not unpack, because no debug kernel needs them.
+#: They are almost half of the source.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",
@@ -51,8 +51,8 @@ def config(variant: str) -> str:
 def built(source: Path, variant: str) -> Path:
     """Return a folder with a debug kernel built from the tarball `source`.
 
-    The folder has boot/, lib/modules/ and build/. Its name and the kernel's release depend on all
-    that determines the kernel: the tarball's name (which has the version), configuration, compiler.
+    The folder has boot/, lib/modules/ and build/. Its name and the kernel's release contain a hash
+    of the compiler's version, the configuration, and the tarball's name with its version.
     """
     tools.require([*tools.BUILD, *tools.BUILD_KERNEL])
     compiler = tools.version(tools.GCC)
@@ -68,7 +68,7 @@ def _build(source: Path, wanted: str, name: str, folder: Path) -> None:
     tree.mkdir()
     unused = [f"--exclude={pattern}" for pattern in _UNUSED]
     _call(["tar", "-x", "-f", str(source), "-C", str(tree), "--strip-components=1", *unused])
-    # The Makefile of Debian's source reads this file when it builds a kernel or a module.
+    # Debian's Makefile reads the compiler from this file when it builds a kernel or a module.
     compiler = tools.path(tools.GCC)
     (tree / ".kernelvariables").write_text(
         f"override CC = {compiler}\noverride HOSTCC = {compiler}\n"
@@ -101,8 +101,8 @@ def _make(tree: Path, *arguments: str) -> None:
 
 
 def _call(command: list[str]) -> None:
-    # The command gets SIGTERM when the lab ends. Otherwise it would go on, and the next build would
-    # run beside it. On SIGTERM, make ends its own processes.
+    # Send the command SIGTERM when the lab ends: make then ends its own processes. Without the
+    # signal, the build would go on beside the next one.
     done = subprocess.run(
         tools.with_us("TERM", command),
         env=os.environ | _BUILDER,
@@ -117,7 +117,7 @@ def _call(command: list[str]) -> None:
 
 
 def _thin(tree: Path) -> None:
-    """Delete the files of a built tree that no build of a module needs."""
+    """Delete the files of a built kernel tree that are not needed to build modules against it."""
     for path in tree.rglob("*"):
         if path.is_symlink() or not path.is_file():
             continue

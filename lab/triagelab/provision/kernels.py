@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Find a kernel to boot: this computer's, a given file, a series' newest, or a debug kernel.
 
-The newest kernel of a series is the distribution's, and the lab builds the debug kernels.
-The lab installs no kernel: it unpacks packages into the cache folder. Only the first use of a
+The newest kernel of a series comes from the distribution's packages. The lab builds the debug
+kernels. It installs no kernel, but unpacks packages into the cache folder. Only the first use of a
 series needs the network.
 """
 
@@ -25,14 +25,14 @@ from triagelab.provision.packages import Apt, debian_backports, everywhere, unpa
 
 DEFAULT_SERIES = "6.12"
 SERIES = ("6.1", "6.12")
-#: backported() returns at most this many series. Debian's backports keep only the newest series.
+#: backported() returns at most this many series. Debian keeps only the newest ones in backports.
 BACKPORTED = 2
-#: Suffix that `--debug` adds to a series: the result is the name of the series' debug kernel.
+#: `--debug` adds this suffix to a series, which gives the name of a debug kernel.
 DEBUG = "-debug"
 _VARIANT = re.compile(rf"(\d+\.\d+)-({'|'.join(debugkernel.VARIANTS)})")
 _SERIES = re.compile(r"\d+\.\d+")
 _HEADERS = re.compile(r"linux-headers-(\d+\.\d+)\.\d+\S*-amd64")
-#: Every current image has the header of the boot protocol at least up to this offset.
+#: In every current image, the header of the boot protocol reaches at least to this offset.
 _HEADER_END = 0x250
 #: The program that unpacks a boot image. compat/generate.py also imports it, to build modules.
 UNPACK = sources.MODULES / "compat/vmlinux.py"
@@ -81,7 +81,7 @@ class Kernel:
             elf = self.elf.read_bytes()
         except LabError:
             return False  # then QEMU boots the image, which unpacks itself
-        # An ELF note: name size 4, any description size, type 18, name "Xen".
+        # An ELF note: name size 4, description size 4 or 8, type 18, name "Xen".
         return re.search(rb"\x04\0\0\0[\x04\x08]\0\0\0\x12\0\0\0Xen\0", elf) is not None
 
     @property
@@ -102,7 +102,11 @@ def release_of(image: bytes) -> str:
 
 
 def find(name: str) -> Kernel:
-    """Find the kernel `name`: a series (6.12), an installed release, `running`, or a vmlinuz."""
+    """Return the kernel `name`: a series (6.12), 6.12-debug, a release, `running`, or a vmlinuz.
+
+    Fetch the kernel of a series, or build a debug kernel, if the cache lacks it. A release must be
+    installed.
+    """
     if "/" in name:
         return _given(Path(name).absolute())
     if _SERIES.fullmatch(name):
@@ -124,7 +128,7 @@ def find(name: str) -> Kernel:
 
 
 def fetched(name: str) -> bool:
-    """Return whether find() may have to fetch or build this kernel."""
+    """Return whether find() may have to fetch or build the kernel called `name`."""
     return bool(_SERIES.fullmatch(name) or _VARIANT.fullmatch(name))
 
 
@@ -143,7 +147,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """Return pairs: a name that find() accepts (N.N: any such series), and the kernel's origin."""
+    """Return pairs of a name that find() accepts and the kernel's origin; N.N is any series."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=version):
@@ -204,7 +208,7 @@ def _debug(series: str, variant: str) -> Kernel:
 
 
 def newest(packages: list[str], series: str) -> str | None:
-    """Return the newest release of `series` that has packages for image and headers, or None."""
+    """Return the newest stock release of `series` with packages for image and headers, or None."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][\w.+-]*?-amd64)")
     known = set(packages)
     releases = [
@@ -228,8 +232,8 @@ def _fetch(series: str, folder: Path) -> None:
     apt, release = _published(series, folder / "apt")
     headers = f"linux-headers-{release}"
     depends = apt.run("apt-cache", "depends", headers, f"linux-image-{release}")
-    # From Linux 7.2 on, the package of the image is empty, and depends on packages with the
-    # kernel's parts.
+    # From Linux 7.2 on, the image's package is empty and depends on other packages, which contain
+    # the kernel.
     part = r" Depends: (linux-(?:headers-\S+-common|kbuild-\S+|(?:base|binary|modules)-\d\S+))"
     wanted = [f"linux-image-{release}", headers, *dict.fromkeys(re.findall(part, depends))]
     (folder / "packages").mkdir()
@@ -256,9 +260,9 @@ def compiler_of(headers: Path) -> str | None:
 
 
 def _published(series: str, state: Path) -> tuple[Apt, str]:
-    """Return the first package source with kernels of `series`, and the newest kernel's release.
+    """Return the first package source with kernels of `series`, and the release of the newest one.
 
-    The computer's own source comes first, then Debian's suites.
+    Try the computer's own package sources first, then Debian's suites.
     """
     for apt in everywhere(state):
         release = newest(apt.run("apt-cache", "pkgnames", "linux-").split(), series)
@@ -273,7 +277,7 @@ def _published(series: str, state: Path) -> tuple[Apt, str]:
 def _arrange(root: Path, release: str) -> None:
     """Move the image to boot/vmlinuz-RELEASE, and the modules to lib/modules/RELEASE.
 
-    Packages of newer kernels have image and modules elsewhere.
+    Packages of newer kernels have both in usr/lib/modules.
     """
     newer, modules = root / "usr/lib/modules", root / "lib/modules"
     if newer.exists():
@@ -307,7 +311,7 @@ def source(series: str) -> Path:
 
 
 def excerpt() -> Path:
-    """Return a folder with the parts of the default series' source that checks need.
+    """Return a folder with a few files from the source of the default series, for various checks.
 
     These are the style checker, the block layer with its documents, the Makefile and some headers.
     """
@@ -335,10 +339,10 @@ def checkpatch() -> Path:
 
 
 def _relocate(root: Path, release: str) -> None:
-    """Make the headers work in `root`, where they are unpacked.
+    """Make the headers work in `root`, although they are packaged for /usr/src.
 
-    Make the paths to /usr/src in their Makefile relative. Remove the modules' links to the headers,
-    because these links lead to /usr/src too.
+    Make the paths to /usr/src in their Makefile relative. Remove the links from the modules' folder
+    to the headers, because these links lead to /usr/src too.
     """
     headers = root / "usr/src" / f"linux-headers-{release}"
     makefile = headers / "Makefile"

@@ -44,7 +44,10 @@ def build(
 
 
 def warnings(kernel: Kernel, clang: bool = False) -> None:
-    """Compile and link with the kernel's compiler or clang. Raise LabError on any warning."""
+    """Compile and link all modules, with the kernel's compiler or clang; discard the result.
+
+    Raise LabError on any warning.
+    """
     if not clang:
         _make(kernel, sources.MODULES, _output(kernel), "warnings")
         return
@@ -57,10 +60,10 @@ def warnings(kernel: Kernel, clang: bool = False) -> None:
 
 
 def check(kernel: Kernel, style: bool = True) -> str:
-    """Compile with all warnings, run sparse and, for `style`, checkpatch; return the output.
+    """Compile with all warnings, and run sparse and checkpatch; return the output.
 
-    checkpatch reports the same for every kernel. Raise LabError if the compiler or one of the
-    checkers complains.
+    Without `style`, do not run checkpatch, whose result is the same for every kernel. Raise
+    LabError if the compiler or a checker complains.
     """
     tools.require([tools.SPARSE, tools.PERL])
     words = ["check", f"CHECKPATCH={kernels.checkpatch()}"] if style else ["sparse"]
@@ -102,7 +105,7 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
         *arguments,
     ]
     with cache.handed_over(output), files.locked(output / ".lock"):
-        # When the lab ends, the lock is free and another build may begin. So make must end too.
+        # When the lab ends, it drops the lock, and another build may begin. So make must end too.
         done = subprocess.run(
             tools.with_us("TERM", command),
             stdin=subprocess.DEVNULL,
@@ -119,7 +122,8 @@ def _programs(headers: Path, folder: Path | None) -> list[str]:
     """Return make's arguments that name the compiler and pahole.
 
     `folder` has these programs, from another Debian release. If `folder` is None, or if the headers
-    name no compiler, return no arguments: make then finds this computer's programs.
+    name no compiler, return no arguments: make then uses this computer's programs. If the headers
+    name a compiler, install it on this computer.
     """
     compiler = kernels.compiler_of(headers)
     if compiler is None:

@@ -16,12 +16,13 @@ from triagelab.base.errors import LabError
 #: The folders of libraries in packages.
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
-#: fetched() leaves these packages out: the C library must match this computer's loader.
+#: fetched() does not fetch these packages, because programs must use the C library of this
+#: computer, which matches its loader.
 _OURS = ("libc6", "libc-bin")
 
 
-#: Debian suites to search after the computer's own: the newest release with its backports, and the
-#: release before it. These aliases stay the same when Debian publishes a release.
+#: The Debian suites to search after the computer's own package sources: the newest release with its
+#: backports, and the release before it. These names remain valid when Debian publishes a release.
 _ELSEWHERE = ("stable-backports", "oldstable")
 _BACKPORTS = "-backports"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -43,8 +44,8 @@ class Apt:
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
         settings = state / "apt.conf"
-        # In container images, a command in this hook often deletes all downloaded packages. It
-        # would delete packages that another apt is about to install.
+        # In container images, a command in the hook Post-Invoke often deletes all downloaded
+        # packages, even those that another apt is about to install. So clear the hook.
         settings.write_text("#clear APT::Update::Post-Invoke;\n")
         self._options = [
             f"-c={settings}",
@@ -73,7 +74,7 @@ class Apt:
 
     @property
     def foreign(self) -> bool:
-        """Return True if the packages are of another release than the computer's own."""
+        """Return whether the packages belong to another Debian release than this computer's."""
         return self.release != _codename()
 
     def run(self, program: str, *arguments: str, cwd: Path | None = None) -> str:
@@ -127,7 +128,8 @@ def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
     mirror = _target(own, "$(LABEL)\t$(REPO_URI)", r"Debian\t(\S+)")
     if mirror is None:
         raise LabError("this computer's apt has no Debian mirror to fetch other kernels from")
-    # Take only the code name from the alias: a mirror may update an alias later than a code name.
+    # Use the suite's alias only to learn the code name, and fetch lists by the code name: a mirror
+    # may update an alias later.
     alias = Apt(state / suite, mirror, [suite])
     codename = _target(alias, "$(CODENAME)", r"(\S+)")
     if codename is None:
@@ -153,7 +155,7 @@ def unpack(packages: Path, folder: Path) -> None:
 
 
 def fetched(name: str, wanted: Sequence[str]) -> Path:
-    """Return a folder in the cache with the packages `wanted` and their libraries, unpacked.
+    """Return a folder in the cache, `name` and a hash, with `wanted` and their libraries unpacked.
 
     The first call fetches the distribution's newest versions; later calls return the same folder.
     """
@@ -165,13 +167,12 @@ def fetched(name: str, wanted: Sequence[str]) -> Path:
         unpack(folder / "apt", folder)
         shutil.rmtree(folder / "apt")
 
-    # The folder's name depends on the release and on the packages.
     key = hashlib.sha256("\n".join([_codename(), *wanted]).encode()).hexdigest()[:16]
     return cache.fetched(f"packages/{name}-{key}", fetch)
 
 
 def with_libraries(apt: Apt, wanted: Iterable[str], without: Iterable[str] = ()) -> list[str]:
-    """Return `wanted` and the libraries that they need, directly or not, except `without`."""
+    """Return `wanted` and all packages of libraries that these need, except those in `without`."""
     found: list[str] = []
     new = list(wanted)
     while new:

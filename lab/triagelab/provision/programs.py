@@ -11,12 +11,12 @@ from triagelab.base.errors import LabError
 
 
 def static(source: Path) -> Path:
-    """Return the program built from the C file `source`, linked statically."""
+    """Return the path of the program built from the C file `source`, linked statically."""
     return _compiled(source, "-static")
 
 
 def shared(source: Path) -> Path:
-    """Return the library built from the C file `source`, to preload it with LD_PRELOAD."""
+    """Return the path of the library built from the C file `source`, for LD_PRELOAD."""
     # The loader splits LD_PRELOAD at spaces and colons, and ignores files that it cannot find.
     if re.search(r"[\s:]", str(cache.root())):
         raise LabError(
@@ -30,7 +30,7 @@ def _compiled(source: Path, *options: str) -> Path:
     tools.require([tools.GCC])
     command = [tools.path(tools.GCC), "-O2", "-Wall", *options]
     # The name of the cache entry depends on the options, the compiler, and the source with its
-    # headers. A static program contains the C library, so its name depends on that too.
+    # headers. A static program contains the C library, so its name also depends on libc.a.
     text = _call([*command, "-E", "-P", str(source)], source)
     made_of = [*options, tools.version(tools.GCC), text]
     if "-static" in options:

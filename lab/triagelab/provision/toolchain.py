@@ -2,7 +2,7 @@
 """Fetch programs of another Debian release, to build modules for that release's kernels.
 
 The lab unpacks the programs and does not install them. They may need a newer C library than this
-computer has. So a script starts each program with the loader and the libraries of that release.
+computer has. So a script starts each program with the loader and the libraries of its release.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 #: The lab searches this many bytes at the start of a program for the loader's name.
 _HEAD_BYTES = 4096
-#: The suffix of a program that was renamed because a script took its name.
+#: The suffix that a program gets when a script takes its name.
 _REAL = ".real"
 #: The name of a link in a kernel's folder. It leads to the programs that build modules for that
 #: kernel.
@@ -28,8 +28,8 @@ _LINK = "programs"
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
     """Fetch the programs that build modules for the kernel in `root`, from its Debian release.
 
-    kbuild  the package of the kernel's build programs, which is unpacked in `root` already. This
-            function makes these programs, too, use the libraries of the kernel's Debian release
+    kbuild  the package with the kernel's own build programs. It is unpacked in `root` already.
+            Make these programs, too, use the libraries of that Debian release
     """
     preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]
@@ -54,7 +54,7 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
 def of(root: Path) -> Path | None:
     """Return the folder of the programs that provide() fetched for the kernel in `root`.
 
-    Return None if it fetched none: then use this computer's programs.
+    Return None if provide() fetched none: the kernel's modules are built with this computer's.
     """
     link = root / _LINK
     return link if link.exists() else None
@@ -63,8 +63,8 @@ def of(root: Path) -> Path | None:
 def _bring_loader(folder: Path, libraries: Path) -> None:
     """Put a script in place of each dynamically linked program in `folder`.
 
-    The script starts the program, which gets a new name, with the loader in `libraries`. The script
-    finds program and loader relative to itself, so that the cache folder may move.
+    The program gets a new name. The script starts it with the loader in `libraries`, and finds both
+    relative to its own path, so that the cache folder may move.
     """
     for program in folder.rglob("*"):
         if program.is_symlink() or not program.is_file() or not os.access(program, os.X_OK):

@@ -27,7 +27,7 @@ from triagelab.provision.kernels import Kernel
 FILES = Path(__file__).parent
 _ARCHIVE = "base.cpio"
 
-#: Kernel modules that guests may need: those that are not built in are in the initramfs.
+#: Kernel modules that guests may need. The initramfs has those that are not built into the kernel.
 _KERNEL_MODULES = (
     "configfs",
     "virtio_pci",
@@ -36,7 +36,7 @@ _KERNEL_MODULES = (
     "kyber-iosched",
     "bfq",
     "ext4",
-    "crc32c_generic",  # modules.dep does not name it for ext4, which asks for "crc32c"
+    "crc32c_generic",  # ext4 needs it as "crc32c", which modules.dep does not say
     "loop",
 )
 
@@ -108,8 +108,8 @@ def pack_job(
 ) -> None:
     """Write a job's archive to `output`, for a guest that has booted `base`.
 
-    `files` maps a path under /job to a file or a text, as for install(). The guest's modprobe
-    finds `modules`.
+    `files` maps a path under /job to a file or a text, as for install(). modprobe in the guest can
+    load `modules` by name.
     """
     with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
         stage = Path(scratch)
@@ -156,7 +156,7 @@ def archive(stage: Path, output: Path) -> None:
 
 
 def install(content: Path | str, target: Path) -> None:
-    """Copy a file, or write a text; a text that starts with `#!` becomes executable."""
+    """Copy a file, or write a text. An executable file, or a text with `#!`, becomes executable."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, Path):
         shutil.copyfile(content, target)
@@ -181,9 +181,9 @@ _LISTINGS = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
 def _needed(kernel: Kernel) -> list[str]:
-    """Return the paths, in the kernel's folder of modules, of the files that guests may need.
+    """Return the paths of the files in the kernel's folder of modules that guests may need.
 
-    These are modules with their dependencies, and files that depmod reads.
+    These are _KERNEL_MODULES with their dependencies, and _LISTINGS. The paths are relative.
     """
     listing = kernel.modules / "modules.dep"
     if not listing.exists():

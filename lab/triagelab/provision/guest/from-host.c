@@ -3,8 +3,9 @@
  * from-host NAME: print the content of a file that the host provides for the guest.
  * NAME is the file's name in QEMU's fw_cfg device (docs/specs/fw_cfg in QEMU's documentation).
  *
- * The device itself copies the file into the guest's memory.  This takes no virtual time.
- * Reading a megabyte through the device's port, byte by byte, would take the host a second.
+ * The device copies the file into the guest's memory (DMA), which takes no virtual time.
+ * If the guest read a megabyte from the device's port, byte by byte, it would take the host
+ * a second.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ struct transfer {
 	uint64_t address;
 };
 
-/* A page that the device reads, and one that it writes.  mlock() keeps them in memory. */
+/* A page with commands for the device, and a page for its data.  mlock() keeps both in memory. */
 static struct {
 	struct transfer transfer __attribute__((aligned(PAGE)));
 	char data[PAGE] __attribute__((aligned(PAGE)));
@@ -73,8 +74,8 @@ static void transfer(uint32_t control, uint32_t length)
 	to->address = htobe64(data_address);
 	to->control = htobe32(control | DMA_READ);
 	outl(htobe32(transfer_address >> 32), PORT_DMA);
-	outl(htobe32(transfer_address), PORT_DMA + 4);	/* returns when the device has copied */
-	__asm__ volatile("" : : : "memory");	/* the compiler must not use older contents */
+	outl(htobe32(transfer_address), PORT_DMA + 4);	/* starts the copy, and returns after it */
+	__asm__ volatile("" : : : "memory");	/* read `shared` again from memory */
 	if (be32toh(to->control) & DMA_ERROR) {
 		fprintf(stderr, "the device could not copy\n");
 		exit(1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run a program, and write counters to CSV
- * files every 100 ms meanwhile.  DEVICES is one argument: names with spaces between them.
+ * sampler DEVICES FOLDER PROGRAM [ARGUMENT...]: run PROGRAM and, until it ends, write
+ * counters to CSV files every 100 ms.  DEVICES is one argument: names with spaces between.
  *
  * FOLDER/samples.csv	the guest's counters, and those of DEVICES added up
- * FOLDER/device.csv	the counters of a modelled device, if DEVICES is one such device
+ * FOLDER/device.csv	the modelled device's own counters, if DEVICES is a single modelled device
  * FOLDER/locks.csv	how often the trace events in LOCK_EVENTS happened, if the guest has them
  *
- * The sampler is small, because the lab counts the guest's instructions.  It exits with the
+ * The sampler does little, because the lab counts its instructions too.  It exits with the
  * program's status.  If requests are in flight and none completes for STALL_MS, the
  * sampler kills the program and exits with 75 (EX_TEMPFAIL).
  */
@@ -28,8 +28,8 @@ enum { INTERVAL_MS = 100, STALL_MS = 60000, EXIT_STALLED = 75, MAX_COUNTS = 256,
 #define LOCK_EVENTS "/sys/kernel/tracing/events/lock_waits/*/id"
 
 /*
- * Perf events that count LOCK_EVENTS.  Each CPU has events of its own, because a shared
- * counter's cache line would move between CPUs.
+ * Perf events that count LOCK_EVENTS.  Each CPU counts in events of its own: the cache line
+ * of a shared counter would move between CPUs and slow them down.
  */
 static struct {
 	int fds[MAX_COUNTS];
@@ -43,7 +43,7 @@ static struct {
 
 struct counters {
 	long long time_ns;		/* CLOCK_MONOTONIC */
-	long long idle_ns;		/* idle and iowait sleep of all CPUs, added up */
+	long long idle_ns;		/* sum over all CPUs, with the time idle in iowait */
 	long long context_switches;
 	long long reads, writes, discards, flushes;	/* completed */
 	long long in_flight;
@@ -51,8 +51,8 @@ struct counters {
 };
 
 /*
- * Return the text of a file in /proc or /sys.  The next call overwrites the text.  Exit if
- * the file cannot be opened.
+ * Return the text of a file in /proc or /sys, up to 1 MiB.  The next call overwrites the
+ * text.  Exit if the file cannot be opened.
  */
 static const char *slurp(const char *path)
 {
@@ -72,7 +72,7 @@ static const char *slurp(const char *path)
 	return text;
 }
 
-/* Return the sum of the numbers that follow the occurrences of `key` in `text`. */
+/* Add up the numbers in `text` that follow `key`; return the sum. */
 static long long sum_after(const char *text, const char *key)
 {
 	long long sum = 0;
@@ -86,7 +86,7 @@ static long long sum_after(const char *text, const char *key)
 
 /*
  * Add to `now` the counters of a device, from its file `stat` in /sys
- * (Documentation/block/stat.rst in Linux).  The file counts flushes since Linux 5.5.
+ * (Documentation/block/stat.rst in Linux).  Before Linux 5.5 the file has no flushes.
  */
 static void add_device(const char *stat, struct counters *now)
 {
@@ -124,7 +124,7 @@ static void sample(struct counters *now)
 		add_device(devices.stat[i], now);
 }
 
-/* Prepare to sample the devices in `names`.  This function cuts `names` into words. */
+/* Prepare to sample the devices in `names`.  strtok() writes to `names`. */
 static void devices_open(char *names)
 {
 	char *name;
@@ -153,7 +153,7 @@ static FILE *create(const char *folder, const char *name)
 	return file;
 }
 
-/* Print a CSV line with the names of all "name value" lines, or with the values if `second`. */
+/* `text` has lines "name value".  Print a CSV line of all names or, if `second`, all values. */
 static void print_words(FILE *file, const char *text, int second)
 {
 	const char *comma = "";
@@ -169,7 +169,7 @@ static void print_words(FILE *file, const char *text, int second)
 	fputc('\n', file);
 }
 
-/* Append a modelled device's counters to a CSV file.  The first call also writes their names. */
+/* Append a modelled device's counters to a CSV file.  The first call writes the heading too. */
 static void sample_device(const char *stats, FILE *file)
 {
 	const char *text = slurp(stats);
@@ -187,7 +187,7 @@ static void print(FILE *file, const struct counters *now)
 		now->io_ticks_ms, now->queue_ms);
 }
 
-/* Begin to count LOCK_EVENTS.  If the guest has none, locks.number stays 0. */
+/* Begin to count LOCK_EVENTS.  If the guest has no such events, locks.number stays 0. */
 static void locks_open(void)
 {
 	long cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN);

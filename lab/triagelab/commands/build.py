@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `modules`: build the kernel modules, or check them."""
+"""Define the command `modules`: build this repository's kernel modules, or check their sources."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `fit`: make a model of a drive, for --device, from fio's results.
+"""Define the command `fit`: make a model of a drive from fio's results, for use with --device.
 
 `fit measure` measures a drive, and writes the results that `fit` needs.
 """
@@ -55,7 +55,7 @@ def _either(given: argparse.Namespace) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    """Run the experiment drive-reads and, if writes are allowed, drive-writes, each once."""
+    """Run the experiment drive-reads once and, with --allow-write, drive-writes once."""
     if given.out is None or given.device is None:
         raise RequestError("fit measure needs --device, and --out with a folder for the results")
     if given.name:
@@ -125,7 +125,7 @@ def _require_free_name(name: str) -> None:
 def _files(out: Path) -> tuple[Path, Path]:
     """Return the paths of the drive's file and its chart. Raise RequestError if one cannot be made.
 
-    A file in drives/ gives the drive its name, so no device may have the file's name already.
+    A drive takes its name from its file's name, so no device may have that name already.
     """
     if out.suffix != ".toml":
         raise RequestError(f"--out {out}: give a file NAME.toml")
@@ -144,7 +144,7 @@ def _files(out: Path) -> tuple[Path, Path]:
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """Return a drive with its measured points; the fit chooses its profile and parameters."""
+    """Return a drive with its measured points; the fit replaces its profile and parameters."""
     return drives.Drive(
         name=name,
         kind="",

@@ -12,7 +12,7 @@ from triagelab.base import sources
 from triagelab.commands import options, telling
 from triagelab.provision import kernels
 
-#: Words in the class of a drive -> what its measurements show.
+#: Words in the class of a drive -> their meaning, for the legend of the table.
 _CLASSES = {
     "cliff": "above some rate of writes, reads queue behind them",
     "not monotone": "reads are slowest at a medium rate of writes",
@@ -60,7 +60,7 @@ def _list_drives() -> int:
 
 
 def _table(*headings: str) -> Table:
-    """Return a table that cuts nothing off; a name stays on one line, so that it can be copied."""
+    """Return a table that cuts nothing off. It breaks no names, so that users can copy them."""
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")

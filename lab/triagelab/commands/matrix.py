@@ -56,13 +56,13 @@ def _matrix(given: argparse.Namespace) -> int:
     with rundir.owned(out):
         try:
             for name, kernel in found.items():
-                # A kernel's name may be a path, and two names must not have the same folder.
+                # A kernel's name may be a path, so escape its slashes: each name needs a folder.
                 folder = out / urllib.parse.quote(name, safe="")
                 if isinstance(kernel, LabError):
                     rows.append(_missing(name, kernel))
                 else:
                     rows.append(_row(name, kernel, given.scheduler, chosen, folder, given))
-                # A kernel takes minutes to an hour, so write the record after each kernel.
+                # Write the record after each kernel: the next one may take an hour.
                 failed = any(row["result"] == "fail" for row in rows)
                 record = {
                     "schema": 1,
@@ -84,7 +84,7 @@ def _matrix(given: argparse.Namespace) -> int:
 
 
 def _default() -> list[str]:
-    """Return the oldest and the newest kernels. Raise LabError if there is no network."""
+    """Return the names of the oldest and the newest kernels. Raise LabError without a network."""
     try:
         return [*kernels.SERIES, *kernels.backported()]
     except LabError as error:
@@ -97,10 +97,10 @@ def _default() -> list[str]:
 
 
 def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
-    """Return the kernel for each name, or the error if the kernel cannot be fetched.
+    """Return the kernel for each name, or the error if the kernel cannot be fetched or built.
 
     The checks on one kernel take minutes to an hour, so find all kernels before the first check.
-    Raise RequestError for a misspelt name, before anything is fetched.
+    For a misspelt name, raise RequestError before anything is fetched.
     """
     found: dict[str, kernels.Kernel | LabError] = {}
     for name in sorted(dict.fromkeys(names), key=kernels.fetched):
@@ -115,7 +115,7 @@ def _found(names: Sequence[str]) -> dict[str, kernels.Kernel | LabError]:
 
 
 def _missing(name: str, error: LabError) -> dict[str, Any]:
-    """Return the part of matrix.json for a kernel that cannot be fetched."""
+    """Return the part of matrix.json for a kernel that cannot be fetched or built."""
     build = {"result": "fail", "said": str(error), "processor_s": 0.0}
     builds = {"gcc": build, "clang": build}
     return {"series": name, "kernel": name, "builds": builds, "checks": None, "result": "fail"}
@@ -129,7 +129,10 @@ def _row(
     folder: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Build for one kernel, check the scheduler there; return the kernel's part of matrix.json."""
+    """Build for one kernel, check `scheduler` on it; return the kernel's part of matrix.json.
+
+    If the build with gcc fails or warns, run no checks.
+    """
     row: dict[str, Any] = {"series": name, "kernel": kernel.release, "builds": {}, "checks": None}
     for compiler in ("gcc", "clang"):
         begin = _processor_s()

@@ -10,7 +10,7 @@ from triagelab.base.errors import RequestError
 from triagelab.provision import kernels
 from triagelab.run import execute, machines, rundir
 
-#: The subparsers of the command line: each command adds its own parser.
+#: The type of the object to which each command adds its own parser.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: Pattern of the start time in a folder's default name (rundir.new_folder).
@@ -50,9 +50,9 @@ def require_known(machine: str, given: argparse.Namespace) -> None:
 
 
 def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
-    """Return the executor for runs on `machine`: a cluster's only with --dask and in virtual time.
+    """Return the executor for runs on `machine`: this computer, or the Dask cluster.
 
-    Import Dask only if it is used.
+    Use the cluster only with --dask and for a machine in virtual time. Import Dask only then.
     """
     if given.dask is None or not machines.kind(machine).in_virtual_time:
         return execute.here
@@ -62,12 +62,12 @@ def executor(given: argparse.Namespace, machine: str) -> execute.Executor:
 
 
 def folder(given: argparse.Namespace, name: str, record: str) -> Path:
-    """Return the folder of --out; without --out, a new folder for `name`.
+    """Return the folder of --out or, without --out, the path of a new folder for `name`.
 
-    With --resume but without --out, return the newest such folder that has the file `record`.
+    With --resume but without --out, return the newest folder for `name` that has the file `record`.
     """
     if given.out is None and given.resume:
-        # Match the full date: another experiment's name may begin with this one's.
+        # Match the full date, because the name of another experiment may begin with `name`.
         found = sorted(Path("results").glob(f"{glob.escape(name)}-{_DATE}/{record}"))
         if not found:
             raise RequestError(f"nothing to resume: there is no results/{name}-DATE")
@@ -76,7 +76,7 @@ def folder(given: argparse.Namespace, name: str, record: str) -> Path:
 
 
 def given_words(given: argparse.Namespace) -> list[str]:
-    """Return the given options that `run` and `study` share, as words of the command to resume."""
+    """Return the user's options that `run` and `study` share, as words for a command to resume."""
     words = ["--allow-write"] if given.allow_write else []
     for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
         if getattr(given, option) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Let only one process of the lab at a time measure in real time, or use a disk."""
+"""Let only one process of the lab at a time measure in real time, or use a certain disk."""
 
 import argparse
 import contextlib
@@ -18,10 +18,10 @@ REAL_TIME_LOCK = Path("/tmp") / "triage-real-time.lock"
 
 @contextlib.contextmanager
 def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
-    """Hold the lock for measurement in real time, because two experiments disturb each other.
+    """Hold the lock for measurement in real time during the block.
 
-    If another process holds the lock, wait if `waits` is True, or else raise LabError. In virtual
-    time, take no lock.
+    Two experiments in real time would disturb each other. If another process holds the lock, wait
+    if `waits` is True, else raise LabError. For a machine in virtual time, take no lock.
     """
     if machines.kind(machine).in_virtual_time:
         yield

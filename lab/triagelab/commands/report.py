@@ -34,7 +34,7 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def tell(out: Path, as_json: bool = False) -> None:
-    """Make the report of a run directory, and print its tables or summary.json."""
+    """Make the report of a run directory; print its table or, if `as_json`, summary.json."""
     found = measured.read(out)
     path = report.write(found)
     text = (out / "summary.json").read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build a plan's setup from the options of `run` and `study`."""
+"""Build plan.Setup, from which the lab plans runs, from the options of `run` and `study`."""
 
 import argparse
 import functools
@@ -26,7 +26,8 @@ def prepare(
 ) -> tuple[plan.Setup, str]:
     """Return the plan's setup and the kernel's release.
 
-    Find, build and check everything that the options name, so that errors come before any run.
+    Find, build and check everything that the options name, so that mistakes show before any run.
+    `held` is the disk for the machine `host`; None: the machine is virtual.
     """
     repeats = experiment.repeats if given.repeats is None else given.repeats
     if repeats < 1:
@@ -94,7 +95,7 @@ def _setup_on(
     repeats: int,
     extra: dict[str, Path],
 ) -> plan.Setup:
-    """Return the setup for a disk of this computer."""
+    """Return the setup for the machine `host` and its disk `held`."""
     experiment, virtual = experiment.on_hardware()
     workloads = [experiment.workload_at(where) for where in experiment.points]
     for workload in workloads:
@@ -135,7 +136,7 @@ def _setup_on(
 
 
 def _notes(experiment: experiments.Experiment, on: Iterable[devices.Device]) -> list[str]:
-    """Return the notes of the traces at all points, without duplicates."""
+    """Return the notes about the traces that jobs replay at any point, without duplicates."""
     found = (
         traces.notes(experiment.workload_at(where), experiment.jobs_at(where), device)
         for where, device in zip(experiment.points, on, strict=True)
@@ -161,7 +162,7 @@ def _built(
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
     """Return this repository's modules, built for `kernel`, by file name.
 
-    The measures of a study share the cached result: make needs two seconds even if all is built.
+    All measures of a study use this result: make takes two seconds even if everything is built.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
@@ -169,7 +170,7 @@ def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
 def schedulers_of(
     text: str | None, default: tuple[str, ...], extra: dict[str, Path]
 ) -> tuple[str, ...]:
-    """Parse --schedulers; without it, return the default and the schedulers of --module."""
+    """Parse --schedulers, `text`. Without it, return `default` and `extra`, those of --module."""
     chosen = (
         tuple(text.split(","))
         if text

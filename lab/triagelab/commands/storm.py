@@ -124,7 +124,7 @@ def _carry_out(
 
 
 def _tell(given: argparse.Namespace, result: storm.Result) -> None:
-    """Print a failure: seed, command to replay it, plan, reason, and the CPUs' last steps."""
+    """Print a failed storm: seed, command to replay it, plan, reason, and the CPUs' last steps."""
     words = ["./triage", "storm", given.scheduler, "--replay", result.storm.replay]
     words += ["--debug"] if given.debug else []
     words += ["--kernel", given.kernel] if given.kernel != kernels.DEFAULT_SERIES else []

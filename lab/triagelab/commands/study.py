@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `study`: carry out many experiments as one plan."""
+"""Define the command `study`: run all experiments of the scheduler study, and make its report."""
 
 import argparse
 import shlex
@@ -67,7 +67,7 @@ def _study(given: argparse.Namespace) -> int:
 def _parts(
     given: argparse.Namespace, whole: study.Study, held: host.Held | None
 ) -> tuple[list[_Part], dict[str, str]]:
-    """Return the measures that the options allow, and the reasons why others are left out."""
+    """Return the measures that the options allow; and, by name, why other measures are left out."""
     parts, left_out = [], {}
     for measure in whole.measures:
         wanted = argparse.Namespace(**vars(given))
@@ -93,11 +93,11 @@ def _parts(
 def _to_take_over(
     given: argparse.Namespace, held: host.Held | None, out: Path
 ) -> dict[str, plan.Setup]:
-    """Return the setups of the quick study, by measure, if the full study takes over its runs.
+    """Return the quick study's setups, by measure, if the full study takes over the quick runs.
 
-    The full study does so if `out` holds the quick study, and the user asks for the full one.
-    Otherwise, return no setups. Raise RequestError if `out` holds the full study, and the user asks
-    for the quick one.
+    That is so if `out` holds the quick study and the user asks for the full study. In other cases
+    return no setups. Raise RequestError if `out` holds the full study and the user asks for the
+    quick study.
     """
     record = out / studyreport.RECORD
     if not record.exists() or records.read_json(record)["quick"] == given.quick:
@@ -120,9 +120,10 @@ def _measure_study(
     Runs in virtual time go first, several at once.
     """
     rundir.require_space(out)
-    # planned() raises an error if a folder has another plan, so plan all measures before begin()
-    # writes to any folder. Write study.json last. If the full study takes over a quick one and is
-    # interrupted here, study.json still says quick, so the user can ask for the full study again.
+    # planned() raises an error if a folder was made by another plan, so plan all measures before
+    # begin() writes to any folder. Write study.json last: if this is interrupted while the full
+    # study takes over a quick one, study.json still says quick, and the user can ask for the full
+    # study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Print the output of the commands: messages, tables, progress, failures, and how to resume.
 
-The lab never wraps a message, so that a user can copy the paths and commands in it, and a program
-can parse them. A terminal folds a long line by itself. The library Rich, which prints the messages,
-interprets no markup or emoji in them.
+The lab never breaks the lines of a message, so that a user can copy paths and commands from it, and
+a program can parse it. A terminal folds a long line by itself. The library Rich prints messages as
+they are: markup and emoji codes in them have no effect.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ output = _console()
 
 
 def show(found: RenderableType) -> None:
-    """Print tables and text: tables in the terminal's width, or in 80 columns elsewhere.
+    """Print tables and text. A table fits the terminal's width; without a terminal, 80 columns.
 
     Text is wrapped only on a terminal.
     """
@@ -38,10 +38,10 @@ def show(found: RenderableType) -> None:
 def progress(
     total: int, done: int, quiet: bool, what: str = "measuring"
 ) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function that the caller calls with the name and state of each finished item.
+    """Yield a function, to be called with the name and the state of each finished item.
 
-    On a terminal, the function moves a progress bar with the time left; elsewhere it prints a line.
-    If `quiet`, it prints nothing.
+    On a terminal, the function moves a progress bar, which shows the time left. Without a terminal,
+    it prints a line. If `quiet` is True, it prints nothing.
     """
     if quiet or not output.is_terminal:
         count = iter(range(1, total - done + 1))
@@ -58,7 +58,7 @@ def progress(
         yield line
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Runs take long, so estimate the time left from the speed in the last hour.
+    # A run may take minutes, so estimate the time left from the progress in the last hour.
     bar = Progress(*columns, console=output, transient=True, speed_estimate_period=3600)
     with bar:
         task = bar.add_task("", total=total, completed=done)
@@ -66,7 +66,7 @@ def progress(
 
 
 def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
-    """Return a function that reports a run's result with `step`, the function from progress()."""
+    """Return a function that passes a run's result to `step`, the function from progress()."""
     return lambda result: step(result.run.id, "failed" if result.reason else "done")
 
 
@@ -77,11 +77,11 @@ def tell_failed(failed: list[execute.Result]) -> None:
 
 
 def tell_again(failed: int, total: int, command: str) -> None:
-    """Print the command that tries failed runs again."""
+    """Print how many runs failed, and `command`, which tries them again."""
     error.print(f"{failed} of {total} runs failed. Try them again with:\n  {command}")
 
 
 def tell_interrupted(command: str) -> int:
-    """Print the command that resumes the experiment; return the exit status."""
+    """Print `command`, which resumes the experiment; return the exit status for an interruption."""
     error.print(f"triage: interrupted; finished runs are kept. Go on with:\n  {command}")
     return INTERRUPTED

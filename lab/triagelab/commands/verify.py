@@ -53,7 +53,7 @@ def add_what(parser: argparse.ArgumentParser) -> None:
 def prepared(
     given: argparse.Namespace, with_yield_points: bool = False
 ) -> tuple[kernels.Kernel, tuple[Path, ...]]:
-    """Return the chosen kernel, and all modules that a guest may load."""
+    """Return the kernel that the user chose, and all modules that a guest may load."""
     name = given.kernel
     if given.debug and not kernels.looks_for_bugs(name):
         name += kernels.DEBUG
@@ -81,7 +81,7 @@ def _verify(given: argparse.Namespace) -> int:
 def built_for(
     kernel: kernels.Kernel, available: Iterable[Path] = (), with_yield_points: bool = False
 ) -> list[Path]:
-    """Return this repository's modules, built for the kernel, and the modules in `available`.
+    """Return this repository's modules, built for `kernel`, and the user's modules `available`.
 
     A module in `available` replaces this repository's module of the same name.
     """
@@ -104,7 +104,7 @@ def _scheduler_to_verify(name: str, module: Path | None) -> list[Path]:
 
 
 def checks_named(names: list[str] | None) -> list[verify.Check]:
-    """Return the checks with these names or numbers, or all checks if no name is given."""
+    """Return the checks with these names or numbers; if `names` is empty or None, all checks."""
     every = verify.checks()
     if not names:
         return every

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Carry out runs on the workers of a Dask cluster, which may be other computers.
 
-The lab sends all inputs of a run to the workers as bytes, each file once: the kernel, the
-guest's archive, the job's files and modules. A worker keeps them in its cache folder by
-hash. A worker needs cpio, and the same versions of this package and of QEMU as this computer. The
-worker returns a run's results as bytes too. If a worker dies, another worker gets its run. The lab
-writes run.json only when a result is complete.
+The lab sends all inputs of the runs to every worker, each file once: the kernel, the guest's
+archive, the jobs' files and modules. A worker keeps these files in its cache folder, by their
+hashes. A worker needs cpio, and the same versions of this package and of QEMU as this computer. It
+returns a run's results as an archive. If a worker dies, another worker gets its run. The lab writes
+run.json only when a result is complete.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _GO_ON = "finished runs are kept, --resume goes on"
 
 @dataclass(frozen=True)
 class _File:
-    """A file that the lab sends to the workers, which keep it in their cache by its hash."""
+    """A file or folder that the lab sends to the workers. They cache it by its hash, `digest`."""
 
     digest: str
     name: str
@@ -52,12 +52,12 @@ class _File:
 
 @dataclass(frozen=True)
 class _Order:
-    """A run for a worker, with all its files: the worker cannot open paths of this computer.
+    """A run for a worker. Files are named by hashes: the worker cannot open this computer's paths.
 
     determines   the machine's `determines` on this computer; on the worker, it must be the same
     base         the folder with the guest's initramfs
-    environment  QEMU's environment variable -> its value, or the file that was sent
-    files        path under /job -> the text, or the file that was sent
+    environment  an environment variable of QEMU -> its value, or the file that was sent for it
+    files        path under /job -> the text, or the file that was sent for it
     """
 
     run: Run
@@ -73,7 +73,8 @@ class _Order:
 class _Back:
     """A run's result from a worker.
 
-    reason   why the run failed; None if it did not
+    reason   why the run failed, or why the guest did not boot; None if the run succeeded
+    boot_s   seconds until fio started; None if it did not
     unable   the class of the error if the guest did not boot; else None
     folder   the path of the run's folder on the worker
     content  an archive of that folder
@@ -140,13 +141,13 @@ async def _client(address: str) -> AsyncIterator[Client]:
 @contextlib.asynccontextmanager
 async def _shipped(client: Client, parcels: Mapping[str, bytes]) -> AsyncIterator[None]:
     """Send the files to all workers, and to each worker that joins while the block runs."""
-    # Use a unique name: the cluster keeps only the later of two shipments with the same name.
+    # Use a unique name: of two shipments with the same name, the cluster keeps only the later one.
     name = f"triage-shipment-{client.id}"
     await client.register_plugin(_Shipment(parcels), name=name)
     try:
         yield
     finally:
-        # Otherwise Dask's scheduler and all workers would keep the files in memory for good.
+        # Without this, Dask's scheduler and all workers would keep the files in memory for good.
         with contextlib.suppress(OSError):
             if client.status == "running":
                 await client.unregister_worker_plugin(name)  # type: ignore[no-untyped-call]
@@ -232,7 +233,7 @@ def _unshipped(contents: Mapping[str, str | _File]) -> dict[str, str | Path]:
 
 
 def _differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Return, as text, how two machines differ: versions of QEMU, or QEMU's files and options."""
+    """Return how two machines' `determines` differ: QEMU's versions, or else files and options."""
     if here["qemu"] != there["qemu"]:
         return f"{here['qemu']} and {there['qemu']}"
     words = set[str]().union(*({*here[part]} ^ {*there[part]} for part in ("files", "command")))

@@ -47,7 +47,7 @@ class Disk:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """Return properties that change only if the disk or its size changes."""
+        """Return properties that differ only for another disk, or if the disk's size changes."""
         return {
             "model": self.model,
             "serial": self.about("device/serial") or self.about("device/wwid"),
@@ -141,14 +141,15 @@ def _whole_disks() -> str:
 
 
 def users(disk: Disk) -> list[str]:
-    """Return a phrase for each use of the disk or a partition: mount, swap, device, program."""
+    """Return a phrase for each use of the disk or of a partition: by a mount, swap, a program, …"""
     return [*_mounts(disk), *_swaps(disk), *_holders(disk), *_loops(disk), *_writers(disk)]
 
 
 def _mounts(disk: Disk) -> Iterator[str]:
     """Yield a phrase for each mounted file system on the disk or its partitions.
 
-    A mount of btrfs has a device number of its own. So compare the mounted device node as well.
+    Compare the mounted device node too: btrfs gives each mount a device number that is not the
+    disk's.
     """
     for line in _text(_PROC / "self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -189,7 +190,7 @@ def _writers(disk: Disk) -> Iterator[str]:
 
 
 def _open_files(process: Path) -> Iterator[tuple[str, str]]:
-    """Yield the number and the path of each file that a process has open."""
+    """Yield the file descriptor and the path of each file that a process has open."""
     with contextlib.suppress(OSError):  # the process ended meanwhile
         for link in (process / "fd").iterdir():
             with contextlib.suppress(OSError):  # the file was closed meanwhile
@@ -197,7 +198,7 @@ def _open_files(process: Path) -> Iterator[tuple[str, str]]:
 
 
 def _number_of_node(path: str) -> str | None:
-    """Return the device number of a block device's node, None for any other path."""
+    """Return the device number of the block device `path`; None for any other path."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -38,14 +38,14 @@ class Result:
 #: A run and its folder in the run directory.
 Task = tuple[Run, Path]
 CarryOut = Callable[[Run, Path], Awaitable[Result]]
-#: An executor prepares this computer or a cluster for some runs. It yields a function that
-#: carries out one run.
+#: An executor prepares this computer or a cluster for the given runs. Its context manager yields a
+#: function that carries out one run.
 Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[CarryOut]]
 
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """Yield a function that carries out a run here. It waits while `at_once` runs are going on."""
+    """Yield a function that carries out a run on this computer, `at_once` runs at a time."""
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:
@@ -60,8 +60,8 @@ def execute(
 ) -> list[Result]:
     """Carry out `tasks`, call `finished` with each result, and return all results.
 
-    Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. Raise
-    BootError if a guest does not boot before any run has ended: then probably no guest boots.
+    Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. If a
+    guest does not boot before any run has ended, raise BootError: then probably no guest boots.
     Later, a run whose guest does not boot counts as a failed run.
     """
 
@@ -89,7 +89,7 @@ def execute(
 
 
 def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end. On a request to stop, cancel it and raise StoppedError.
+    """Run a coroutine to its end; return its result. On a request to stop, raise StoppedError.
 
     Ctrl-C on a terminal also ends the compilers and packers that the coroutine runs. So any error
     after a request to stop, except FullError, counts as a consequence of the request.
@@ -104,7 +104,7 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
         # If nohup started the lab, go on ignoring SIGHUP.
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             stopping.append(signal.SIGHUP)
-        # Do not use loop.add_signal_handler(), which cannot restore the earlier handlers.
+        # Do not use loop.add_signal_handler(): it loses the earlier handlers.
 
         def stop(*_: object) -> None:
             nonlocal asked
@@ -123,7 +123,7 @@ def interruptible(everything: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except asyncio.CancelledError:
         raise StoppedError from None
     except (Exception, BaseExceptionGroup) as error:
-        # The first exception of a group is the cause; the others follow from it.
+        # In a group, the first exception is the cause of the others.
         first = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
         if asked and not isinstance(first, FullError):
             raise StoppedError from first
@@ -136,10 +136,10 @@ async def carry_out(run: Run, folder: Path) -> Result:
 
 
 async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
-    """Carry out a run without writing run.json.
+    """Carry out a run without writing run.json. Raise BootError if the guest did not boot.
 
-    Return the reason if the run failed, else None, and the seconds until fio started. Raise
-    BootError if the guest did not boot.
+    Return two values: the reason why the run failed, or None; and the seconds until fio started, or
+    None.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -153,7 +153,7 @@ async def attempt(run: Run, folder: Path) -> tuple[str | None, float | None]:
 
 
 def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None) -> Result:
-    """Write run.json into a run's folder, as its last file, and return the run's result."""
+    """Write run.json, the last file of a run, into the run's folder; return the run's result."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = {"status": "failed" if reason else "done", "reason": reason, "boot_s": boot_s}
     files.write_json(folder / "run.json", _about(run) | ended)
@@ -161,9 +161,9 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 
 
 def take_over(was: Path, run: Run, folder: Path) -> None:
-    """Rename the folder `was` to `folder`, and update its record for `run`.
+    """Rename the folder `was` of an earlier plan's run to `folder`, and adapt run.json to `run`.
 
-    The run in `was` is the same as `run`, but `run` may have another name or more points.
+    Both are the same run, but `run` may have another name or more points.
     """
     record = was / "run.json"
     if record.exists():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run jobs on the machine `host`: this computer and one of its disks, in real time.
 
-The lab keeps the disk open for all runs of an experiment, so that no other program can open it
-exclusively. All programs of a run have ended before the next run begins. After the last run, the
-lab restores the disk's settings.
+The lab keeps the disk open with O_EXCL for all runs of an experiment, so that no other program can
+do so, for example to mount it. All programs of a run have ended before the next run begins. After
+the last run, the lab restores the disk's settings.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Host:
 
     @cached_property
     def _programs(self) -> Mapping[str, Path | str]:
-        """Return the programs of a run by name: the sampler, and a wrapper of fio."""
+        """Return the programs of a run, by name: the sampler, and a script that calls fio."""
         fio = [tools.path(tools.FIO), *([] if self.may_write else ["--readonly"])]
         return {
             "sampler": programs.static(guest.FILES / "sampler.c"),
@@ -86,8 +86,8 @@ class Host:
     async def run(self, job: Job, folder: Path) -> Outcome:
         """Run the job in the folder `folder`/job, and then remove this folder.
 
-        The job's results are then in `folder`/out, and its output in `folder`/console.log. All
-        programs of the run have ended on return. There is no time limit here, but the sampler ends
+        On return, the job's results are in `folder`/out, its output is in `folder`/console.log, and
+        all programs of the run have ended. The job's time limits do not apply, but the sampler ends
         a run if requests are in flight and none completes for a minute.
         """
         work, out = folder / "job", folder / "out"
@@ -98,8 +98,8 @@ class Host:
             guest.install(content, work / name)
         for name, content in self._programs.items():
             guest.install(content, work / "bin" / name)
-        # Begin with the scheduler `none`. The scheduler that the job then chooses starts with its
-        # defaults, and not with the previous run's settings.
+        # Begin with `none`, so that the scheduler which the job chooses is set up anew. It then
+        # starts with its defaults, not with the previous run's settings.
         putback.put_back(self.before)
         (self.disk.queue / "scheduler").write_text("none")
         try:
@@ -125,7 +125,7 @@ def _kernel_log(path: Path) -> Iterator[None]:
 
 
 def _kernel_records(source: int) -> Iterator[bytes]:
-    """Yield the kernel's log records that have not been read yet."""
+    """Yield the records that are left to read from `source`, an open /dev/kmsg."""
     while True:
         try:
             yield os.read(source, _KERNEL_RECORD_BYTES)
@@ -136,23 +136,23 @@ def _kernel_records(source: int) -> Iterator[bytes]:
 
 
 async def _run(work: Path, console: Path) -> tuple[int, float | None]:
-    """Run `work`/run to its end; return its status and the seconds until fio started."""
+    """Run the script `work`/run; return its status, and the seconds until fio started or None."""
     command = [
-        # fio's processes leave their process group and session, but cannot leave a PID
-        # namespace. When the namespace's first process dies, the kernel kills all others in it.
+        # Killing a process group or a session would miss fio's processes, which leave both. They
+        # cannot leave a PID namespace: when its first process dies, the kernel kills all others.
         tools.path(tools.UNSHARE), "--pid", "--fork", "--kill-child", "--",
         "sh", "./run",
     ]  # fmt: skip
     path = f"{work.absolute() / 'bin'}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     begin = time.monotonic()
     started = None
-    # All programs of the run inherit `theirs`. A read of `ours` returns when the last one exits.
+    # All programs of the run inherit `theirs`. A read of `ours` ends when the last program exits.
     ours, theirs = os.pipe()
     with console.open("wb") as log, os.fdopen(ours, "rb") as everybody:
         process = await asyncio.create_subprocess_exec(
             *tools.with_us("KILL", command),
             cwd=work,
-            env={"PATH": path},  # the user's other variables are not passed on
+            env={"PATH": path},  # pass on none of the user's other variables
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -163,7 +163,7 @@ async def _run(work: Path, console: Path) -> tuple[int, float | None]:
         assert process.stdout is not None
         try:
             said = b""
-            # Copy blocks, because a line may be longer than any buffer.
+            # Read blocks instead of lines, because a line may be longer than any buffer.
             while chunk := await process.stdout.read(_CHUNK_BYTES):
                 log.write(chunk)
                 said = said[-len(FIO_STARTS) :] + chunk
@@ -194,13 +194,13 @@ class Held:
         return self.machine.disk
 
     def provide(self, schedulers: Iterable[str], files: Mapping[str, Path]) -> None:
-        """Load the modules of those `schedulers` that the disk does not offer yet.
+        """Load the modules of the `schedulers` that the disk does not offer yet.
 
-        A scheduler that cannot be loaded goes into `left_out`. Raise RequestError if the disk
-        offers a scheduler of `files` already: another module has that name.
+        Put a scheduler that cannot be loaded into `left_out`. Raise RequestError if the disk
+        already offers a scheduler that `files` has: another module of this name is loaded.
 
-        files  scheduler -> the user's own module; the other modules are this repository's or the
-               kernel's
+        files  scheduler -> the user's own module; a scheduler that is missing here has a module of
+               this repository or of the kernel
         """
         for name in schedulers:
             if name in self.loaded or name in self.left_out:
@@ -258,7 +258,7 @@ class Held:
 
     @property
     def device(self) -> Device:
-        """Return the disk as a device for the plan, with its description and its old settings."""
+        """Return the disk as the plan's device, with its properties and its original settings."""
         before = self.machine.before
         names = ("nr_requests", "wbt_lat_usec", "rq_affinity", "nomerges")
         settings = {
@@ -278,7 +278,7 @@ class Held:
 
 
 def _io_cost(disk: Disk) -> str:
-    """Return the line of io.cost.qos about the disk; empty if there is none."""
+    """Return the disk's line in the root cgroup's io.cost.qos; empty if there is none."""
     number = disk.about("dev")
     for line in (_PROC / "mounts").read_text().splitlines():
         _, where, kind, *_ = line.split()
@@ -291,9 +291,9 @@ def _io_cost(disk: Disk) -> str:
 
 @contextlib.contextmanager
 def held(disk: Disk, may_write: bool) -> Iterator[Held]:
-    """Hold `disk` exclusively for the block, and restore its settings at the end in any case.
+    """Hold `disk` exclusively for the block; then restore its settings, even after an error.
 
-    Raise RequestError, and change nothing, if the disk is in use or cannot be written to although
+    Raise RequestError, and change nothing, if the disk is in use, or if it is read-only although
     `may_write` is True. Raise LabError if something could not be restored.
     """
     with _interrupted_by_signals(), _exclusively(disk):
@@ -312,7 +312,7 @@ def held(disk: Disk, may_write: bool) -> Iterator[Held]:
 
 
 def require_root() -> None:
-    """Raise RequestError unless the user is root, because only root may open a disk directly."""
+    """Raise RequestError unless the user is root: only root may open and configure a disk."""
     if os.geteuid() != 0:
         raise RequestError(
             "--machine host opens a disk and chooses its scheduler, which root may: "
@@ -322,7 +322,7 @@ def require_root() -> None:
 
 @contextlib.contextmanager
 def _exclusively(disk: Disk) -> Iterator[None]:
-    """Keep the disk open with O_EXCL for the block, so that no file system can be mounted on it.
+    """Keep the disk open with O_EXCL during the block, so that no file system on it can be mounted.
 
     Raise RequestError if the disk is in use.
     """
@@ -346,7 +346,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
-    """Raise KeyboardInterrupt on a signal that would end the lab, so that `finally` blocks run."""
+    """During the block, make signals raise KeyboardInterrupt, so that `finally` blocks run."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -359,8 +359,8 @@ def _undisturbed() -> Iterator[None]:
     """Defer signals that would end the lab until the end of the block.
 
     If the block raises an error, drop the deferred signals. A signal mask would not be enough,
-    because a mask applies to one thread. A thread that a library started may take the signal, and
-    Python then calls the handler all the same.
+    because a mask applies to one thread. A thread that a library started could take the signal, and
+    Python would then call the handler in the main thread.
     """
     came: list[int] = []
     with _handled_by(lambda number, frame: came.append(number)):

@@ -24,9 +24,9 @@ _MAKE_MEMORY_MB = 1536
 
 
 def of(application: Application, kernel: Kernel) -> Path:
-    """Return the file with the application's file system; make it if the cache lacks it.
+    """Return the path of the application's file system; make the file if the cache lacks it.
 
-    A guest of the machine `sim` makes the file system, so it is the same on every computer.
+    A guest of the machine `sim` makes the file system, so the file is the same on every computer.
     """
     tools.require([tools.MKE2FS])
     unpacked = packages.fetched(application.name, application.packages)
@@ -60,7 +60,7 @@ def of(application: Application, kernel: Kernel) -> Path:
 
 
 def _root(application: Application, unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file of the application's root: its path in the root, its path on this computer.
+    """Yield two paths of each file in the application's root: in the root, and on this computer.
 
     The root has the application's files, busybox, mke2fs, and the libraries that these need.
     """

@@ -4,21 +4,22 @@
  * library into QEMU.
  *
  * QEMU 7.2 has a race.  When all virtual CPUs have halted, its main loop skips virtual
- * time to the next timer (icount_start_warp_timer()).  The main loop checks under the
- * big lock whether they have halted.  But a CPU reports its halt before it takes that
- * lock to account for the instructions that it has executed.  If the main loop checks
- * in between, it skips too far: a nanosecond for each of these instructions.  On a busy
- * computer this happened in one of about ten runs.
+ * time to the next timer (icount_start_warp_timer()).  The main loop holds the big lock
+ * while it checks that all CPUs have halted.  But a CPU reports its halt before it takes
+ * the big lock to account for the instructions that it has executed.  If the main loop
+ * checks in between, it skips too far: a nanosecond for each of these instructions.  On a
+ * busy computer this happened in one of about ten runs.
  *
- * With this library, a main loop that has taken the big lock releases it again until
- * the thread of the virtual CPUs waits for work.  That thread waits on a condition,
- * with the big lock as its mutex.  So this library learns which mutex is the big lock,
- * and changes `waiting` only while the thread holds it.
+ * With this library, the main loop keeps the big lock only if the thread of the virtual
+ * CPUs waits for work.  If not, the main loop releases the lock, and takes it again once
+ * that thread waits.  That thread waits on a condition, with the big lock as its mutex.
+ * From this wait the library learns which mutex is the big lock.  The thread holds the big
+ * lock whenever it changes `waiting`.
  *
- * The main loop can do nothing until that thread waits, so nothing should wake it earlier.
- * The thread of the CPUs writes to an eventfd for every timer that is due, to wake other
- * threads.  These writes took a quarter of QEMU's CPU time.  The library delays them until
- * the thread of the CPUs waits.
+ * The main loop can do nothing until the thread of the CPUs waits, so nothing should wake
+ * the main loop earlier.  For every timer that is due, the thread of the CPUs writes to an
+ * eventfd to wake other threads.  These writes took a quarter of QEMU's CPU time.  The
+ * library delays them until the thread of the CPUs waits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,10 +36,10 @@
 
 /*
  * The main loop waits at most this long for the CPUs, because it must carry out shutdown and
- * reset even if the CPUs never wait.  Otherwise it must do nothing while the CPUs run: the
+ * reset even if the CPUs never wait.  Before that, it must do nothing while the CPUs run: the
  * moment of its action would depend on this computer, and the guest may notice.  With a limit
- * of 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred did:
- * on a busy computer, the CPUs may run for longer than 2 s before they wait.
+ * of 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred
+ * differed: on a busy computer, the CPUs may run for longer than 2 s before they wait.
  */
 enum { PATIENCE_S = 30 };
 
@@ -53,7 +54,7 @@ static int (*real_ppoll)(struct pollfd *fds, nfds_t number, const struct timespe
 
 /* A bit for each of the first 64 file descriptors. */
 static _Atomic uint64_t eventfds;	/* descriptors that are eventfds */
-static uint64_t untold;			/* eventfds with delayed writes; only for the CPUs' thread */
+static uint64_t untold;			/* eventfds with delayed writes; the CPUs' thread's own */
 
 static pthread_mutex_t *big_lock;
 static volatile bool waiting = true;	/* written under both big_lock and guard */
@@ -65,7 +66,7 @@ __attribute__((constructor)) static void find_real(void)
 {
 	real_lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
 	real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
-	/* Ask for the version that glibc has had since 2002.  dlsym() may find an older one. */
+	/* Ask for the version that glibc has had since 2002: dlsym() may find the older version. */
 	real_wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))
 		dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
 	real_write = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
@@ -108,7 +109,7 @@ static void set_waiting(bool now)
 	real_unlock(&guard);
 }
 
-/* Wait until the CPUs wait.  Return false if that takes longer than PATIENCE_S. */
+/* Wait until the CPUs wait for work.  Return false if they have not done so in PATIENCE_S. */
 static bool wait_for_cpus(void)
 {
 	struct timespec end;
@@ -163,12 +164,15 @@ static void tell(void)
 	int fd;
 
 	for (fd = 0; untold; fd++, untold >>= 1)
-		/* If this fails, the eventfd's counter is full, so the reader wakes all the same. */
+		/* A write fails if the eventfd's counter is full.  Then the reader wakes anyway. */
 		if (untold & 1 && real_write(fd, &one, sizeof(one)) < 0)
 			continue;
 }
 
-/* Wake the main loop after PATIENCE_S, even if the CPUs never wait again. */
+/*
+ * Let the main loop sleep for PATIENCE_S at most.  Its wakeups are delayed until the CPUs wait,
+ * which may never happen.
+ */
 int ppoll(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 	  const sigset_t *signals)
 {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run jobs in QEMU on the machines `sim` and `vm`, and return the jobs' files.
 
-sim  QEMU with instruction counting. An instruction takes one nanosecond of virtual time,
-     and idle time is skipped. The computer does not affect the figures, so a repeated run
-     has the same figures to the last digit.
+sim  QEMU with instruction counting. An instruction takes one nanosecond of virtual time, and QEMU
+     skips idle time. The computer does not affect the figures, so a repeated run has the same
+     figures to the last digit.
 vm   QEMU in real time. QEMU uses KVM if a test shows that a kernel boots under KVM.
 """
 
@@ -42,8 +42,8 @@ from triagelab.run import saved
 
 READY = "triage: ready"
 DONE = "triage: done"
-#: Limits of a test boot under KVM: seconds of real time, and seconds of CPU time. The second limit
-#: is for a kernel that dies and keeps a core busy. A good boot takes one or two seconds of CPU
+#: Limits of a test boot under KVM, in seconds: of real time, and of CPU time. The second limit ends
+#: QEMU if the kernel has died and keeps a core busy. A good boot takes one or two seconds of CPU
 #: time, and more on a busy computer.
 _KVM_PROBE_S = 120.0
 _KVM_PROBE_CPU_S = 10
@@ -52,12 +52,12 @@ _END_POLL_S = 0.2
 _FULL_BYTES = 1 << 20
 #: With this argument the kernel does not test its ciphers: the tests take 0.8 virtual seconds.
 _UNTESTED = "cryptomgr.notests"
-#: Hides the instruction `cmpxchg16b` from the guest. QEMU 7.2 computes this instruction's flags
-#: from values of an earlier instruction. An interrupt saves these wrong flags. If the CPU cannot
-#: restore them, the guest ends in a double fault. No guest with one CPU was seen to fail so.
-#: Therefore `sim` with one CPU keeps the instruction: without it, all figures would change.
+#: An option that hides the instruction `cmpxchg16b` from the guest. QEMU 7.2 computes this
+#: instruction's flags from values of an earlier instruction. An interrupt saves these wrong flags.
+#: If the CPU cannot restore them, the guest ends in a double fault. This was seen only in guests
+#: with several CPUs. So `sim` with one CPU keeps the instruction: hiding it changes all figures.
 NO_CMPXCHG16B = ",-cx16"
-#: QEMU's accelerator in which the virtual CPUs run side by side.
+#: The option of QEMU's accelerator that gives each virtual CPU a thread of its own.
 _CPUS_IN_THREADS = "tcg,thread=multi"
 _LOCKSTEP = Path(__file__).parent / "lockstep.c"
 #: The archive of a job, in the run's folder.
@@ -73,8 +73,8 @@ class Qemu:
     arguments    the kernel arguments for this machine
     environment  all of QEMU's environment variables; a value that is a Path names a file
     at_once      the number of runs that may go on side by side
-    boots_once   True: jobs go on from the saved state of a machine that has booted
-    cpu_s        seconds of CPU time after which the host's kernel ends QEMU; None: no limit
+    boots_once   True: each job goes on from one saved state of the booted machine
+    cpu_s        seconds of CPU time after which the host's kernel kills QEMU; None: no limit
     """
 
     name: str
@@ -90,7 +90,7 @@ class Qemu:
 
     @property
     def counts_locks(self) -> bool:
-        """Return whether a job counts waits for locks: only if the CPUs run at the same time."""
+        """Return whether a job counts waits for locks. Only CPUs that run at the same time wait."""
         return self.in_real_time and self.cpus > 1
 
     @property
@@ -113,7 +113,8 @@ class Qemu:
         """Return this machine, but with a kernel that overwrites memory when it frees the memory.
 
         Code that uses freed memory then finds invalid pointers, and flags that are set. The debug
-        kernel also reports which code uses freed memory, but is several times as slow.
+        kernel does more: it reports the code that uses freed memory. But it is several times as
+        slow as a poisoning kernel.
         """
         return replace(self, arguments=(*self.arguments, "slub_debug=P", "page_poison=1"))
 
@@ -121,8 +122,9 @@ class Qemu:
     def determines(self) -> Mapping[str, Any]:
         """Return everything about the machine that determines a job's figures.
 
-        This includes QEMU's command, with a hash of each file in place of its path, and the
-        files that QEMU opens by itself. The size of a job's memory is not included.
+        This includes QEMU's command, with a hash of each file in place of its path, and hashes of
+        the files that QEMU opens although no option names them. The size of a job's memory is not
+        included.
         """
         contents = {
             self.base.kernel.elf_or_image: f"kernel {self.base.kernel.sha256}",
@@ -145,9 +147,10 @@ class Qemu:
     async def run(self, job: Job, folder: Path) -> Outcome:
         """Run `job` in the machine, and unpack the job's output in `folder`/out.
 
-        Boot the machine or, with `boots_once`, go on from its saved state, which is saved on first
-        use. `folder`/console.log is the guest's console. QEMU has ended when this call returns or
-        raises. Raise BootError if the job was never started, GuestError if it did not end.
+        Boot the machine. With `boots_once`, go on from its saved state instead, and save that state
+        on first use. `folder`/console.log is the guest's console. QEMU has ended when this call
+        returns or raises. Raise BootError if the job was never started, GuestError if the job was
+        started but sent no results.
         """
         try:
             return await self._boot(job, folder)
@@ -227,8 +230,8 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
     """Return the machine called `name`; for `vm`, find out whether KVM really works.
 
     `sim` boots once for all jobs. With `boots_once`, `vm` without KVM does so too. Use `boots_once`
-    for checks that pass or fail, not to measure in real time: the confidence intervals of figures
-    in real time must include the differences between boots.
+    for checks that pass or fail, not for measurements in real time: their confidence intervals must
+    include the differences between boots.
     """
     guests = {of: kind.make for of, kind in KINDS.items() if kind.make}
     if name not in guests:
@@ -239,9 +242,8 @@ def make(name: str, kernel: Kernel, cpus: int | None = None, *, boots_once: bool
 
 def _sim(base: guest.Base, wanted: int | None) -> Qemu:
     cpus = wanted or 1
-    # docs/lab.md says which of these options make the figures reproducible, and why. The CPU lacks
-    # ERMS and FSRM: with them the kernel would copy with `rep movsb`, which QEMU executes byte by
-    # byte.
+    # docs/lab.md says which of these options make the figures reproducible, and why. With ERMS or
+    # FSRM, the kernel would copy with `rep movsb`, which QEMU executes byte by byte.
     qemu = (
         # lockstep.c finds the thread of the virtual CPUs by the name that QEMU gives it.
         "-name", "triage,debug-threads=on",
@@ -262,8 +264,8 @@ def _sim(base: guest.Base, wanted: int | None) -> Qemu:
         _UNTESTED,
     ]
     if cpus == 1:
-        # To calibrate the local timer, the kernel spins for 100 virtual ms. This takes QEMU 3 s. A
-        # single CPU can use the HPET instead.
+        # To calibrate the local APIC timer, the kernel spins for 100 virtual ms, which takes QEMU
+        # 3 s. A single CPU can use the HPET instead.
         arguments.append("nolapic_timer")
     description = "QEMU, instruction counting"
     return Qemu(
@@ -300,7 +302,7 @@ def _vm(base: guest.Base, wanted: int | None) -> Qemu:
 
 
 def _smp(cpus: int) -> str:
-    """Return QEMU's option for the CPUs, each in a package of its own.
+    """Return the value of -smp that puts each of `cpus` CPUs into a package of its own.
 
     The debug kernel has no ACPI and reads the MP table, which lists one CPU of each package.
     """
@@ -308,9 +310,9 @@ def _smp(cpus: int) -> str:
 
 
 def _kvm(base: guest.Base) -> tuple[bool, str]:
-    """Return whether the base's kernel boots under KVM here, and a reason; cache the result.
+    """Return whether the kernel of `base` boots under KVM on this computer, and why; cache this.
 
-    On some computers /dev/kvm opens and creates a machine, but a kernel dies in it.
+    On some computers the lab can open /dev/kvm and create a machine, but a kernel dies in it.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "/dev/kvm is missing or may not be opened"
@@ -350,15 +352,15 @@ def _command(
     """Return the command that starts QEMU, which writes console and results to `folder`.
 
     archive  the job's archive; None: QEMU gets no job
-    named    returns the text that stands for a file in the command; called for the files that all
-             runs share
+    named    returns the text that stands for a file in the command. It is called only for files
+             that all runs share: QEMU, the kernel, the initramfs and preloaded libraries
     """
     kernel = machine.base.kernel
     environment = {
         name: named(value) if isinstance(value, Path) else value
         for name, value in machine.environment.items()
     }
-    # With panic=-1, a guest that panics restarts at once. With -no-reboot, QEMU ends instead.
+    # With panic=-1, a kernel that panics reboots at once. With -no-reboot, QEMU then ends.
     arguments = ["console=ttyS0", "quiet", "panic=-1", *machine.arguments]
     command = [
         # QEMU gets none of this computer's environment variables.
@@ -369,8 +371,8 @@ def _command(
         "-chardev", f"file,id=console,path={_escaped(folder / 'console.log')}",
         "-serial", "chardev:console",
         "-chardev", f"file,id=results,path={_escaped(folder / 'results.tar')}",
-        # A virtual CPU that writes to this device serves the write itself. With ioeventfd, a thread
-        # of QEMU would serve the write, at a random time.
+        # Without ioeventfd, the virtual CPU that writes to this device carries out the write. With
+        # it, another thread of QEMU would do so, at a random time.
         "-device", "virtio-serial-pci,ioeventfd=off",
         "-device", "virtserialport,chardev=results,name=results",
         "-kernel", named(kernel.elf_or_image), "-initrd", named(machine.base.archive),
@@ -391,9 +393,9 @@ async def _run(
 ) -> tuple[float | None, str]:
     """Run QEMU until the job is done, QEMU ends, or a time limit passes.
 
-    The limit is job.time_limit_s. Until the guest is ready for the job, it is job.boot_limit_s if
-    this is shorter. QEMU continues from `state`, if there is one. Return the seconds until fio
-    started (None if it did not), and QEMU's error messages or the limit that passed.
+    The limit is job.time_limit_s. Until the guest is ready for the job, job.boot_limit_s applies
+    too. QEMU continues from `state`, if there is one. Return the seconds until fio started, or None
+    if it did not; and QEMU's error messages, or a text about the limit that passed.
     """
     begin = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -432,7 +434,7 @@ async def _run(
 
 
 async def _talk(process: Process, state: Path | None) -> bytes:
-    """Have QEMU continue from `state`, and wait until QEMU ends; return QEMU's error output."""
+    """Let QEMU continue from `state`, if given, and wait until it ends; return its error output."""
     if state:
         with contextlib.suppress(EOFError):
             await saved.go_on(process, state)
@@ -473,10 +475,10 @@ def _died(console: Path, complaint: str) -> GuestError:
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties of a machine by which the lab plans and executes runs and reads results.
+    """The properties of a machine that the lab needs to plan and execute runs and to read results.
 
-    in_virtual_time  figures do not depend on the computer's speed, so runs may go on side by
-                     side and on other computers; an instruction takes a nanosecond
+    in_virtual_time  True: an instruction takes a nanosecond. So figures do not depend on the
+                     computer's speed, and runs may go on side by side and on other computers
     make             a function that returns the machine for an initramfs and a number of CPUs;
                      None for `host`, which is this computer
     """

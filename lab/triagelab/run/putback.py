@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Restore a disk's settings after an experiment on `host`, even if the lab was killed.
 
-The lab records the settings before it changes anything. If the lab is killed, or cannot restore a
-setting, the next experiment on `host` restores the settings from that record. All experiments on
-this computer keep their records in one folder, whatever cache folder they use. A reboot deletes the
-records and undoes the changes.
+The lab records the settings before it changes anything. If it is killed, or cannot restore a
+setting, the next experiment on `host` restores the settings from the record. The records of all
+users are in one folder, /run/triage. A reboot deletes the records and undoes the changes.
 """
 
 import contextlib
@@ -28,9 +27,9 @@ class Before:
     """A disk's settings before the experiment.
 
     boot       the id of the boot in which the settings were recorded
-    sequence   the kernel's number for this disk; a later disk of the same name has another number
-    settings   file in the queue folder -> value, for each file that can be written
-    modules    kernel modules that the lab has loaded since, or has tried to
+    sequence   the disk's `diskseq`: a disk that later gets the same name has another number
+    settings   file in the queue folder -> value, for each writable file except `scheduler`
+    modules    kernel modules that the lab has loaded since, or has tried to load
     """
 
     disk: str
@@ -48,11 +47,12 @@ class Before:
 
 @contextlib.contextmanager
 def noted(disk: Disk) -> Iterator[Before]:
-    """Record the disk's settings, and hold a lock that shows that this process is alive.
+    """Record the disk's settings, and yield the record.
 
-    If an earlier experiment could not restore the disk, keep and yield the earlier record.
+    Hold the record's lock during the block, so that recover() leaves the disk alone. If an earlier
+    experiment could not restore the disk, keep and yield its record.
     """
-    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # no other user may take the locks
+    RECORDS.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not take the locks
     record = _record(disk.name, disk.about("diskseq"))
     with files.locked(_lock(record)):
         before = _recorded(record) if record.exists() else _as_it_is(disk)
@@ -68,16 +68,16 @@ def note_module(before: Before, name: str) -> None:
 
 
 def put_back(before: Before) -> None:
-    """Restore the disk's scheduler and settings; skip each one that has not changed."""
+    """Restore the disk's scheduler and those of its settings that have changed."""
     queue = Disk(before.disk).queue
     if Disk(before.disk).scheduler != before.scheduler:
         _write(queue / "scheduler", before.scheduler)
     for name, value in before.settings.items():
         if name == _WBT and _read(queue / name) != value:
-            _write(queue / name, "-1")  # -1: the kernel chooses the value, and may change it
+            _write(queue / name, "-1")  # -1: the kernel's own choice, which it may change again
         if _read(queue / name) != value:
             _write(queue / name, value)
-            if name == "nr_requests":  # again: Linux 6.12 tells the scheduler the former number
+            if name == "nr_requests":  # twice: Linux 6.12 passes the scheduler the old number
                 _write(queue / name, value)
 
 
@@ -98,12 +98,12 @@ def finish(before: Before) -> list[str]:
 def recover() -> list[str]:
     """Restore the disks that earlier experiments left changed, and remove the modules they loaded.
 
-    Return a message for each disk that was left changed during this boot, and for each failure.
+    Return a message for each disk that was left changed since the last boot, and for each failure.
     """
     told: list[str] = []
     for path in sorted(RECORDS.glob("*.json")):
         with files.locked_if_free(_lock(path)) as ours:
-            if ours and path.exists():  # if the lock is not free, that experiment still goes on
+            if ours and path.exists():  # if the lock is taken, that experiment still goes on
                 told += _recovered(_recorded(path))
     return told
 
@@ -124,14 +124,14 @@ def _as_it_is(disk: Disk) -> Before:
 
 
 def _is_there(before: Before) -> bool:
-    """Return True if the disk of this name is still the recorded one."""
+    """Return whether the disk that now has the recorded name is the recorded disk."""
     return Disk(before.disk).about("diskseq") == before.sequence
 
 
 def _settings(disk: Disk) -> Iterator[tuple[str, str]]:
     """Yield file and value of each setting that can be read and written, except the scheduler.
 
-    The scheduler's own settings come last, because the others may change them.
+    The scheduler's tunables come last, because a change of another setting may change them.
     """
     for path in [*sorted(disk.queue.glob("*")), *sorted(disk.queue.glob("iosched/*"))]:
         if path.is_file() and path.name != "scheduler" and path.stat().st_mode & 0o200:
@@ -188,7 +188,7 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, value: str) -> None:
-    """Write a setting, and ignore errors: _different() finds the settings that did not change."""
+    """Write a setting. Ignore errors, because _different() finds settings with a wrong value."""
     try:
         path.write_text(value)
     except OSError:

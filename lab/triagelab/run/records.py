@@ -28,17 +28,17 @@ def read_environment(out: Path) -> Record:
 
 
 def runs(out: Path) -> list[tuple[Path, Record]]:
-    """Return the folder and the content of run.json of each run that is done or has failed."""
+    """Return a pair for each run that is done or has failed: its folder, and run.json's content."""
     return [(path.parent, read_json(path)) for path in sorted(out.glob("runs/*/run.json"))]
 
 
 def point_key(point: Record) -> str:
-    """Return a point of an experiment as text: JSON with sorted keys."""
+    """Return a text by which points can be compared: the point as JSON with sorted keys."""
     return json.dumps(point, sort_keys=True)
 
 
 def point_order(point: Record) -> list[tuple[str, bool, Any]]:
-    """Return a key that sorts points name by name: numbers by value, and texts after numbers."""
+    """Return a key to sort points of a matrix: name by name, numbers by value, then texts."""
     return [(name, isinstance(point[name], str), point[name]) for name in sorted(point)]
 
 
@@ -63,7 +63,7 @@ def read_json(path: Path) -> Record:
     return loaded
 
 
-#: Files about a whole run directory or study; all other files are about one run.
+#: The files about a whole run directory or a whole study. All other files are about one run.
 _RECORDS = ("environment.json", "study.json")
 
 

@@ -17,15 +17,15 @@ from triagelab.plan import plan
 from triagelab.run import execute, machines, records
 
 _LEAST_FREE_BYTES = 512 << 20
-_NOT_ASKED_FOR = {"runs", "taken_over"}  # parts of the environment that no option sets
+_NOT_ASKED_FOR = {"runs", "taken_over"}  # keys of environment.json that no option of the user sets
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The contents planned for a run directory.
+    """The plan of a run directory.
 
     environment  the content of environment.json
-    earlier      the runs of the smaller plan that the directory was made with, if any
+    earlier      the runs of the smaller plan by which the directory was made; else empty
     """
 
     out: Path
@@ -49,10 +49,10 @@ def owned(out: Path) -> Iterator[None]:
 
 
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
-    """Return `out`, or if it is None, a new path with `name` and the time.
+    """Return the folder `out`. If it is None, return a path in results/ with `name` and the time.
 
-    Raise RequestError if `out` is a file, or has files and `resume` is not True. `resume` is None
-    if the command has no option --resume.
+    Raise RequestError if `out` is a file, or if it has files and `resume` is not True. `resume` is
+    None if the command has no option --resume.
     """
     if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -114,8 +114,8 @@ def _environment(
 def _described(on: list[devices.Device]) -> dict[str, Any]:
     """Describe the device for environment.json.
 
-    `on` has the device of each point. If these are several devices, give only their names, their
-    number and all their parts.
+    `on` has the device of each point. If the points have different devices, give only the names,
+    the number and the parts of these devices.
     """
     first, names = on[0], list(dict.fromkeys(device.name for device in on))
     several = len(names) > 1
@@ -130,9 +130,10 @@ def _described(on: list[devices.Device]) -> dict[str, Any]:
 
 
 def _not_interleaved(machine: str, taken_over: int) -> list[str]:
-    """Return a note if runs in real time were taken over from an earlier plan.
+    """Return a note if runs in real time were taken over from an earlier plan; else no note.
 
-    Such runs were measured at another time than the other runs, perhaps under another load.
+    Such runs were measured at another time than the other runs, when the computer may have been
+    more or less busy.
     """
     if not taken_over or machines.kind(machine).in_virtual_time:
         return []
@@ -145,8 +146,8 @@ def _not_interleaved(machine: str, taken_over: int) -> list[str]:
 def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None = None) -> Planned:
     """Plan all runs of an experiment for `out`; raise an error if `out` was made by another plan.
 
-    `out` may have been made by `part`, a smaller plan of the experiment. The runs of `part`
-    are then in `earlier` of the returned plan. Write nothing.
+    `out` may have been made by `part`, a smaller plan of the same experiment. If this plan includes
+    all runs of `part`, they are in `earlier` of the returned plan. Write nothing.
     """
     runs = plan.runs(setup)
     if not (out / "environment.json").exists():
@@ -164,7 +165,7 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
 
 
 def begin(planned: Planned) -> None:
-    """Write environment.json, and turn runs of the earlier plan into runs of this plan."""
+    """Write environment.json; rename and adapt the finished runs of the earlier plan, if any."""
     by_name = {run.id: run for run in planned.runs}
     by_content = {run.content: run for run in planned.runs}
     runs = planned.out / "runs"
@@ -178,7 +179,7 @@ def begin(planned: Planned) -> None:
 
 
 def left(planned: list[plan.Run], out: Path) -> list[execute.Task]:
-    """Return the runs that remain, each with its folder."""
+    """Return the runs that have not been done or have failed, each with its folder."""
     tasks = [(run, out / "runs" / run.id) for run in planned]
     return [(run, folder) for run, folder in tasks if not records.is_done(folder)]
 
@@ -204,7 +205,7 @@ def conclude(planned: list[plan.Run], out: Path) -> None:
 
 
 def _by_size(value: str) -> tuple[int, str]:
-    """Return a key that sorts numbers by value, after all other texts."""
+    """Return a sort key: texts that are no numbers come first, then numbers by their values."""
     return int(value) if value.isdecimal() else -1, value
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Save the state of a machine that has booted, so that every job can go on from it.
 
-QEMU writes the state as if it moved the machine to another computer. The guest chooses the
-moment: it writes to QEMU's panic device (`hold` in provision/guest/init), and QEMU stops the
-machine in the middle of that instruction. So the state depends only on the instructions
-executed until then, and not on the computer.
+QEMU writes the state as in a live migration. The guest chooses the moment: it writes to QEMU's
+panic device (`hold` in provision/guest/init), and QEMU stops the machine in the middle of that
+instruction. So the state depends only on the instructions executed until then, not on the computer.
 """
 
 import asyncio
@@ -30,21 +29,21 @@ INCOMING = ("-incoming", "defer", *_MONITORED)
 
 _PARAMETERS = {
     "max-bandwidth": 1 << 36,  # bytes a second: more than any disk can write
-    # Otherwise QEMU sets a timer in real time to announce the machine on the network. While this
-    # timer is due and lockstep.c keeps QEMU's main loop waiting, the virtual CPU stands still.
+    # With more rounds, QEMU sets a timer in real time to announce the machine on the network. When
+    # this timer is due, the virtual CPU stands still as long as lockstep.c holds up the main loop.
     "announce-rounds": 0,
 }
 
 
-#: Everything that a saved state depends on besides the machine's own command.
+#: All that determines a saved state besides the machine's own command.
 DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 
 
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
     """Run QEMU's `command` until the guest stops the machine; write its state to `state`.
 
-    Return None, or QEMU's error messages if QEMU ended too early. Raise TimeoutError after
-    `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended on return.
+    Return None on success. If QEMU ended too early, return its error messages. Raise TimeoutError
+    after `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -74,14 +73,15 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
 
 
 async def go_on(process: Process, state: Path) -> None:
-    """Make QEMU, which was started with `INCOMING`, go on from `state`.
+    """Make QEMU go on from `state`; QEMU must have been started with `INCOMING`.
 
     Raise EOFError if QEMU ends, LabError if QEMU cannot load the state.
     """
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        # The user must remove the whole folder: the cache would use it even without the file.
+        # Ask the user to remove the folder: without the file, the cache would still take the folder
+        # for a complete entry.
         raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 
@@ -105,9 +105,9 @@ async def _migrated(monitor: "_Monitor") -> bool:
 
 
 class _Monitor:
-    """A client of QEMU's machine protocol: a line of JSON for each command, answer and event.
+    """A client of QEMU's machine protocol (QMP): each command, answer and event is a line of JSON.
 
-    Its methods raise EOFError when QEMU has ended.
+    The methods raise EOFError if QEMU has ended.
     """
 
     def __init__(self, to: asyncio.StreamWriter, back: asyncio.StreamReader) -> None:
@@ -115,7 +115,7 @@ class _Monitor:
         self._events: list[dict[str, Any]] = []
 
     async def execute(self, command: str, **arguments: Any) -> None:
-        """Send a command and wait for its answer. Raise LabError if QEMU refuses the command."""
+        """Send a command and wait for the answer. Raise LabError if QEMU answers with an error."""
         message = {"execute": command, "arguments": arguments}
         with contextlib.suppress(ConnectionError):
             self._to.write(json.dumps(message).encode() + b"\n")

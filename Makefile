@@ -26,7 +26,7 @@ test: ## run the tests, fast ones first; of many similar tests only a quarter (T
 		tests/lab tests/triagectl tests/proof tests/modeldisk tests/kernel \
 		tests/packaging tests/product
 
-quick: ## the lab's fast tests, beside a build and one check in sim
+quick: ## run the lab's fast tests; at the same time build the modules and run one check
 	@$(MAKE) --no-print-directory -j2 quick-lab quick-kernel
 
 quick-lab:

@@ -11,9 +11,9 @@
 
 A block of a document begins with a line `<!-- figures: NAME -->` and ends with
 `<!-- end of figures -->`. Its text comes from the template docs/figures/NAME.jinja or, if there is
-none, from the table in NAME.json. A last line names each command and its date. A result file may
-name `pictures`, which show the top of the command's report. `measure` takes them again if COMMAND
-is `./triage run`.
+none, from the table in NAME.json. A last line names the commands that measured the figures, each
+with its date. A result file may name `pictures`, which show the top of the command's report.
+`measure` takes the pictures again if COMMAND is `./triage run`.
 """
 
 import argparse

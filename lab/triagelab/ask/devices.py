@@ -245,11 +245,11 @@ def _modeldisk_bounds(name: str) -> dict[str, Bounds]:
 
 
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
-    """Return the settings of a run's device, as its driver reported them to the folder `out`.
+    """Return the settings of a run's device, from the driver's report in the file `out`/device.
 
-    Leave out what a driver reports beyond these: modeldisk reports the parameters of all models,
-    null_blk also reports settings that the lab does not set. For a device without a module, return
-    its `settings`.
+    Leave out the rest of the report: modeldisk reports parameters of models that the device does
+    not use, null_blk reports settings that the lab does not set. For a device without a module,
+    return its `settings`.
     """
     if device.module is None:
         return dict(device.settings)

@@ -180,8 +180,8 @@ def find(
 ) -> Experiment:
     """Return the experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` replaces the experiment's values of a varied name, or varies another name. `quick`
-    applies the values under [quick] in the experiment's file.
+    `vary` maps names to values. It replaces the values of a name that the experiment varies, or
+    varies a further name. `quick` applies the values under [quick] in the experiment's file.
     """
     if name.endswith(".fio") or "/" in name:
         if quick:

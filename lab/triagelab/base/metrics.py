@@ -83,7 +83,7 @@ class Together:
     """The work of all fio jobs of one run.
 
     background  names of the jobs that may slow down the protected job
-    by_weight   the bytes of each process, divided by the process's weight
+    by_weight   for each process, the bytes that it moved, divided by its weight
     longest_ms  the longest runtime of all processes
     deadlines   job -> deadline in µs for each of its requests
     """
@@ -107,7 +107,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole run, from its first to its last sample of counters with I/O.
+    """A whole run: the changes of its counters, from the first to the last sample with I/O.
 
     requests      number of requests that all devices completed
     busy_ns       time in which CPUs were not idle, added up over all CPUs
@@ -189,7 +189,7 @@ class Metric:
 
     @property
     def is_latency_of_job(self) -> bool:
-        """Return whether this is a job's latency, which is infinite if it completed no request."""
+        """Return whether this is a job's latency (infinite if the job completed no request)."""
         return self.of is Of.JOB and self.unit is _MICROSECONDS
 
     @property
@@ -205,7 +205,8 @@ class Metric:
 #: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
 #: A difference of 0.01 lock waits for each I/O is negligible. Counting a wait takes 525
-#: instructions (docs/lab.md). So counting 0.01 waits takes 5: less than a thousandth of an I/O's.
+#: instructions (docs/lab.md), so counting 0.01 waits takes 5. An I/O takes more than 1000 times
+#: that.
 _FEW_LOCKS = 0.01
 #: A difference of one late request in 100 is negligible.
 _FEW_LATE = 0.01

@@ -56,7 +56,7 @@ def _matrix(given: argparse.Namespace) -> int:
     with rundir.owned(out):
         try:
             for name, kernel in found.items():
-                # A kernel's name may be a path, so escape its slashes: each name needs a folder.
+                # Quote the kernel's name, which may be a path: each kernel has one folder in `out`.
                 folder = out / urllib.parse.quote(name, safe="")
                 if isinstance(kernel, LabError):
                     rows.append(_missing(name, kernel))

@@ -162,7 +162,7 @@ def _built(
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
     """Return this repository's modules, built for `kernel`, by file name.
 
-    All measures of a study use this result: make takes two seconds even if everything is built.
+    The result is cached for all measures of a study: make takes two seconds even if all is built.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 
@@ -170,7 +170,10 @@ def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
 def schedulers_of(
     text: str | None, default: tuple[str, ...], extra: dict[str, Path]
 ) -> tuple[str, ...]:
-    """Parse --schedulers, `text`. Without it, return `default` and `extra`, those of --module."""
+    """Return the schedulers that `text`, the option --schedulers, names.
+
+    If `text` is None, return `default` and the schedulers in `extra`, which --module gave.
+    """
     chosen = (
         tuple(text.split(","))
         if text

@@ -73,7 +73,7 @@ class Setup:
 
     modules  scheduler or driver -> the file of its module, unless the module is the kernel's own
     notes    remarks for a reader of the report
-    image    the file system of the experiment's application, if it has one
+    image    the file with the file system of the experiment's application, if it has one
     """
 
     experiment: Experiment
@@ -114,7 +114,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """Return the entries (one run of every repeat each) of all points under a scheduler."""
+    """Return the entries of all points under a scheduler. An entry is one run of every repeat."""
     return _alike(
         setup,
         scheduler,

@@ -39,7 +39,7 @@ class Apt:
     ) -> None:
         """Use the computer's own package sources, or `suites` of a Debian `mirror`.
 
-        If `architecture` is given, fetch packages for it instead of the computer's own.
+        Fetch packages for `architecture`, if given, instead of the computer's own architecture.
         """
         (state / "lists/partial").mkdir(parents=True, exist_ok=True)
         (state / "archives/partial").mkdir(parents=True, exist_ok=True)
@@ -155,9 +155,10 @@ def unpack(packages: Path, folder: Path) -> None:
 
 
 def fetched(name: str, wanted: Sequence[str]) -> Path:
-    """Return a folder in the cache, `name` and a hash, with `wanted` and their libraries unpacked.
+    """Return a folder in the cache with the packages `wanted` and their libraries, unpacked.
 
-    The first call fetches the distribution's newest versions; later calls return the same folder.
+    The folder is called `name`, with a hash of the release and `wanted`. The first call fetches the
+    distribution's newest versions; later calls return the same folder.
     """
 
     def fetch(folder: Path) -> None:

@@ -47,7 +47,7 @@ class Disk:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """Return properties that differ only for another disk, or if the disk's size changes."""
+        """Return properties that identify the disk. They change only if the disk's size does."""
         return {
             "model": self.model,
             "serial": self.about("device/serial") or self.about("device/wwid"),

@@ -113,7 +113,7 @@ class Host:
 
 @contextlib.contextmanager
 def _kernel_log(path: Path) -> Iterator[None]:
-    """At the end of the block, write the kernel's messages since the block's begin to `path`."""
+    """Write the messages that the kernel logs during the block to `path`, at the block's end."""
     source = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(source, 0, os.SEEK_END)

@@ -25,7 +25,7 @@ class Planned:
     """The plan of a run directory.
 
     environment  the content of environment.json
-    earlier      the runs of the smaller plan by which the directory was made; else empty
+    earlier      the runs of the smaller plan that made the directory; empty without such a plan
     """
 
     out: Path

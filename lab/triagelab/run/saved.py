@@ -40,7 +40,7 @@ DETERMINES = [*_WAITING, *INCOMING, _PARAMETERS]
 
 
 async def save(command: Sequence[str], state: Path, limit_s: float) -> str | None:
-    """Run QEMU's `command` until the guest stops the machine; write its state to `state`.
+    """Run QEMU's `command` until the guest stops the machine; save the machine in `state`.
 
     Return None on success. If QEMU ended too early, return its error messages. Raise TimeoutError
     after `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended.

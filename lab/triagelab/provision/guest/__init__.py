@@ -156,7 +156,7 @@ def archive(stage: Path, output: Path) -> None:
 
 
 def install(content: Path | str, target: Path) -> None:
-    """Copy a file, or write a text. An executable file, or a text with `#!`, becomes executable."""
+    """Copy a file with its execute bit, or write a text, executable if it starts with `#!`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, Path):
         shutil.copyfile(content, target)

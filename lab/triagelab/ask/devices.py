@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Describe the devices of experiments, and write the shell code that sets one up in a guest.
+"""Describe the devices of experiments, and write the shell code that makes them in a guest.
 
 Two kernel modules, null_blk and modeldisk, make a device for each folder in configfs. Each file in
 the folder is a setting of the device. A drive in drives/ is a modeldisk device with the settings in

@@ -215,7 +215,7 @@ def _found(workload: FioFile, name: str) -> Path:
 
 
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
-    """Yield an iolog for each of the section's n processes: every n-th request of the trace.
+    """Yield the iolog of each of the section's n processes. It has every n-th request of the trace.
 
     Leave out the requests after the end of the job's runtime. Offsets beyond `size`, the device's
     size in bytes, wrap around to the device's start.

@@ -68,7 +68,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     If the entry was missing, also remove entries of the same folder that were unused for 30 days.
     """
     path = root() / name
-    # Lock an existing entry too, so that no other process removes it before utime() renews it.
+    # Lock an existing entry too, so that no other process removes it before utime() marks its use.
     with files.locked(_lock(path)):
         if not path.exists():
             with _whole(path) as scratch:

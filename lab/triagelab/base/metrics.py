@@ -156,7 +156,7 @@ class Metric:
     measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
     compared    the report compares schedulers by this metric
     resolution  the smallest difference between two distinct values, as a share of a value
-    counted     True if a value is proportional to a count of requests, so that its smallest step is
+    counted     True if a value is computed from counts of requests, so that its smallest step is
                 one request
     rests_on    returns the number of requests from which a value is computed
     needs       the fewest requests from which the lab computes this latency

@@ -14,7 +14,7 @@ FIO_STARTS = "triage: fio starts"
 
 
 class GuestError(LabError):
-    """The guest died, hung, or never came up."""
+    """The guest died, hung, or did not boot."""
 
 
 class BootError(GuestError):

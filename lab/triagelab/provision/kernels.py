@@ -102,10 +102,10 @@ def release_of(image: bytes) -> str:
 
 
 def find(name: str) -> Kernel:
-    """Return the kernel `name`: a series (6.12), 6.12-debug, a release, `running`, or a vmlinuz.
+    """Return the kernel called `name`, if necessary after it was fetched or built.
 
-    Fetch the kernel of a series, or build a debug kernel, if the cache lacks it. A release must be
-    installed.
+    `name` is a series (6.12), a debug kernel (6.12-debug), an installed release (6.12.9-amd64),
+    `running`, or the path of a vmlinuz. The path must contain a slash.
     """
     if "/" in name:
         return _given(Path(name).absolute())

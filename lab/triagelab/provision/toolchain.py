@@ -54,7 +54,7 @@ def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
 def of(root: Path) -> Path | None:
     """Return the folder of the programs that provide() fetched for the kernel in `root`.
 
-    Return None if provide() fetched none: the kernel's modules are built with this computer's.
+    Return None if provide() fetched none. Modules are then built with this computer's programs.
     """
     link = root / _LINK
     return link if link.exists() else None

@@ -45,7 +45,10 @@ Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[Carr
 
 @contextlib.asynccontextmanager
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
-    """Yield a function that carries out a run on this computer, `at_once` runs at a time."""
+    """Yield a function that carries out a run on this computer.
+
+    Of several calls of the function, `at_once` run at a time, and the others wait.
+    """
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
     async def when_there_is_a_place(run: Run, folder: Path) -> Result:

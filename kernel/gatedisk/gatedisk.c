@@ -428,7 +428,7 @@ static int gd_log_open(struct inode *inode, struct file *file)
 	return seq_open(file, &gd_log_seq_ops);
 }
 
-/* Any write clears the log. */
+/* Clear the log, whatever the user writes. */
 static ssize_t gd_log_write(struct file *file, const char __user *ubuf,
 			    size_t count, loff_t *ppos)
 {
@@ -520,8 +520,8 @@ free_tags:
 
 /*
  * del_gendisk() waits for all requests, so first open the gate: the device then serves the
- * requests that it holds. Before that, remove the control files, with which a user could shut
- * the gate again.
+ * requests that it holds. Before that, remove the control files: a user could shut the gate
+ * again.
  */
 static void __exit gd_exit(void)
 {

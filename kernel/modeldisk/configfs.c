@@ -122,7 +122,7 @@ static ssize_t setting_store(struct config_item *item, enum mdk_setting_id id,
 	return ret ?: count;
 }
 
-/* configfs does not tell show() and store() which file they serve: each file has its own two. */
+/* Each file has its own show() and store(): configfs does not tell them the file's name. */
 #define MDK_SETTING_FILE(name)						\
 static ssize_t mdk_##name##_show(struct config_item *item, char *page);	\
 static ssize_t mdk_##name##_store(struct config_item *item,		\

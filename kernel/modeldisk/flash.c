@@ -61,7 +61,7 @@ struct flash_die {
 struct flash {
 	struct model_params p;
 	u32 page_shift;		/* a sector >> page_shift is its page */
-	/* a die's time for a read of at most one page: [is it a long read][kind of page] */
+	/* a die's time for the part of a read in one page: [is it a long read][kind of page] */
 	u32 read_ns[2][FLASH_PAGE_KINDS];
 	u32 read_mbps[2];	/* [is it a long read] */
 	bool pages_differ;
@@ -97,7 +97,7 @@ struct flash {
 	u64 programs_done;
 
 	u64 clean;		/* bytes that can be written before copies begin */
-	u32 copy_debt_pct;	/* the part of one more copy that is due, percent */
+	u32 copy_debt_pct;	/* the part of a copy that is due besides copies_saved, percent */
 	u32 copies_saved;	/* whole copies that are due, but given to no die yet */
 	u32 next_copy_die;
 
@@ -117,9 +117,9 @@ struct flash {
 /* --- the bus --- */
 
 /*
- * At @t queue a transfer of @io's data for the bus, where it takes @ns. When the last transfer of
- * @io is queued, its end becomes event_ns, and @io joins @leaving. The bus serves transfers in
- * order, so @leaving is sorted by event_ns.
+ * At @t queue a transfer of @io's data that takes @ns on the bus. If it is @io's last transfer, its
+ * end becomes event_ns, and @io joins flash.leaving. The bus serves transfers in order, so
+ * flash.leaving is sorted by event_ns.
  */
 static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 {
@@ -131,7 +131,7 @@ static void bus_move(struct flash *f, struct model_io *io, u64 ns, u64 t)
 	io_fifo_push(&f->leaving, io);
 }
 
-/* Complete a command that has no data to transfer, after the transfers on the bus. */
+/* Let @io, which has no data to transfer, complete after the transfers queued for the bus. */
 static void bus_skip(struct flash *f, struct model_io *io, u64 t)
 {
 	io->pending = 1;
@@ -352,7 +352,7 @@ static void write_admit(struct flash *f, struct model_io *io, u64 t)
 	bus_move(f, io, io_bus_ns(f, io), t);
 }
 
-/* Return whether writes have waited for protect_after_ms: then they must let reads pass. */
+/* Return whether waiting writes must let reads pass: see protect_after_ms. */
 static bool is_protecting(const struct flash *f, u64 t)
 {
 	return f->waiting.head && t - f->waiting_since_ns >= f->protect_ns;
@@ -444,7 +444,7 @@ static void program_issue(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
-/* Program the rest of the data, even if it does not fill a program: a flush waits for it. */
+/* Issue a program for the buffered data that does not fill one: a flush waits for this data. */
 static void program_rest(struct flash *f, u64 t)
 {
 	if (!f->unprogrammed)
@@ -673,8 +673,8 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 
 /*
  * Return a time before which no command completes. All commands leave over the bus, in
- * order, so the first one in @leaving completes next. If @leaving is empty, the next may be a
- * read on a die, a command that the controller decodes, or one that waits for programs.
+ * order, so the first one in flash.leaving completes next. If it is empty, the next to complete may
+ * be a read on a die, a command that the controller decodes, or one that waits for programs.
  */
 static u64 flash_next(const void *model)
 {

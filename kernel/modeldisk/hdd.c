@@ -36,8 +36,8 @@ struct hdd_run {
 	u64 start;
 	u64 end;	/* the sector after the run */
 	/*
-	 * of a segment: the number of the latest read into it, without cache hits; of a part of the
-	 * write cache: the number of its creation
+	 * in the read cache, the number of the segment's latest read from the medium; in the write
+	 * cache, the number of the run, in order of creation
 	 */
 	u64 order;
 };
@@ -117,8 +117,8 @@ static u32 zone_of(const struct hdd *h, u64 sector)
 }
 
 /*
- * Return the track of @sector. Set @angle_ns to the time in a turn at which the sector passes the
- * head.
+ * Return the track of @sector. Set @angle_ns to the time from the start of a turn until the sector
+ * passes the head.
  */
 static u64 locate(const struct hdd *h, u64 sector, u64 *angle_ns)
 {
@@ -597,7 +597,7 @@ static u64 hdd_next(const void *model)
 	const struct hdd *h = model;
 	u64 t = h->leaving ? h->leaving->event_ns : U64_MAX;
 
-	/* The end of writing cached data matters only if a command waits for arm or cache. */
+	/* The end of a write from the cache matters only if a command waits for arm or cache. */
 	if (h->arm_ns != U64_MAX &&
 	    (h->serving || h->queued || h->waiting.head || h->flushing.head))
 		t = min(t, h->arm_ns + h->p.cmd_ns);

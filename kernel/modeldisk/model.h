@@ -34,7 +34,7 @@ enum model_op {
 
 struct model_io;
 
-/* The part of a read that is in one page, which is on one die. */
+/* The part of a read that lies in one page. A page is on one die. */
 struct model_part {
 	struct model_part *next;
 	struct model_io *io;
@@ -65,15 +65,15 @@ struct model_io {
 
 	struct model_io *next;
 	u64 event_ns;		/* the end of the command's present stage */
-	/* flash counts programs, a disk the runs of its write cache: */
-	u64 barrier;		/* a flush waits for programs or runs with a lower number */
-	u32 pending;		/* transfers, programs or runs that the command still waits for */
+	/* A writeback is a program of flash, or the writing of a run of a disk's write cache. */
+	u64 barrier;		/* a flush waits for the writebacks with lower numbers */
+	u32 pending;		/* transfers or writebacks that the command still waits for */
 	u32 charge;		/* a write's room in the buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
 	struct model_part parts[];
 };
 
-/* A first-in, first-out queue. It is empty if all its bytes are zero. */
+/* A first-in, first-out queue. Zeroed memory is an empty queue. */
 struct io_fifo {
 	struct model_io *head;
 	struct model_io **tail;
@@ -110,8 +110,9 @@ struct model_stat {
  * struct model_ops - a model
  * @name: the model's name for users
  * @param: the flag of its parameters in model-params.h, PARAM_FLASH or PARAM_HDD
- * @size: size of the model's state in bytes, whatever the parameters are
- * @check: returns a message if parameters within their bounds do not fit together, or NULL
+ * @size: size of the model's state in bytes, the same for all parameters
+ * @check: returns NULL, or a message that says why parameters do not fit together although each
+ *	is within its bounds
  * @parts: returns the length of model_io.parts[] that commands need
  * @init: sets up the state, which the driver has zeroed, for a device of @sectors sectors
  * @discards: the model takes MODEL_DISCARD

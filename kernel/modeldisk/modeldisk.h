@@ -59,8 +59,8 @@ struct mdk_disk;
 /**
  * mdk_disk_add - power on
  * @name: name of the disk, /dev/@name
- * @set: its settings. They must exist until mdk_disk_del(), and until then only those
- *	with SETTING_LIVE may change
+ * @set: its settings. They must exist until mdk_disk_del(). Until then only settings with
+ *	SETTING_LIVE may change
  *
  * Returns the device, or an ERR_PTR(). If the settings do not fit together, the kernel log says
  * why.
@@ -76,7 +76,7 @@ void mdk_debugfs_exit(void);
 
 /**
  * struct mdk_store - the data of a memory-backed device
- * @pages: a page of memory for each written page of the device; all others read as zeros
+ * @pages: a page of memory for each written page of the device; other pages read as zeros
  * @sem: held for reading to use pages, for writing to free them
  */
 struct mdk_store {

@@ -19,27 +19,28 @@ struct model_params {
 	u32 bus_mbps;
 	/* commands that the device works on at once; further ones wait in order */
 	u32 slots;
-	/* the controller's time for a command, ns; it takes one at a time */
+	/* the controller's time for a command, ns; the controller takes one command at a time */
 	u32 ctrl_ns;
 	/*
-	 * the controller takes this much longer, percent, in the first ctrl_slow_ms of
-	 * each ctrl_slow_every_ms
+	 * the controller takes ctrl_slow_pct percent longer in the first ctrl_slow_ms of each
+	 * ctrl_slow_every_ms
 	 */
 	u32 ctrl_slow_pct;
 	u32 ctrl_slow_ms;
 	u32 ctrl_slow_every_ms;
 	/* number of dies; each does one operation at a time */
 	u32 dies;
-	/* size of a page, KiB: consecutive data on one die; mostly the next page is on another */
+	/* size of a page, KiB; a page is on one die, and the next page mostly on another die */
 	u32 page_kib;
-	/* time to read a page, or a part of it, from the die, ns */
+	/* time to read a page, or a part of one, from its die, ns */
 	u32 read_ns;
 	/* the same for each page of a long read (more than 4 KiB), ns; 0: read_ns */
 	u32 read_full_ns;
 	/* bandwidth of a long read to the host, MB/s; 0: bus_mbps */
 	u32 full_mbps;
 	/*
-	 * a third of the pages is this much faster to read, another third this much slower, percent
+	 * to read one third of the pages takes read_spread_pct percent less time, another third as
+	 * much more
 	 */
 	u32 read_spread_pct;
 	/* this many pages in a thousand take read_slow_ns longer */
@@ -51,7 +52,7 @@ struct model_params {
 	u32 program_ns;
 	/* equal steps of a program or a copy (see gc_ns); reads may come between two steps */
 	u32 program_steps;
-	/* reads that may overtake one program or copy */
+	/* the most reads that may overtake one program or copy */
 	u32 overtake_max;
 	/* write buffer, KiB */
 	u32 buffer_kib;
@@ -61,15 +62,15 @@ struct model_params {
 	u32 power_safe;
 	/* clean space: data that can be written before garbage collection starts, MiB */
 	u32 gc_after_mib;
-	/* write amplification from then on, percent; 100: none */
+	/* write amplification once garbage collection has started, percent; 100: none */
 	u32 gc_amplify_pct;
 	/* time to copy the data of one program, including its share of an erase, ns */
 	u32 gc_ns;
 	/* copies wait until this many are due, then all are made; 0: each is made at once */
 	u32 gc_burst;
 	/*
-	 * after writes have waited in the device for this long without a break, ms, they hold
-	 * no slot and copies do not wait for gc_burst; 0: never
+	 * once there have been writes that wait for room in the buffer for this long without a
+	 * break, ms, they hold no slot, and copies do not wait for gc_burst; 0: never
 	 */
 	u32 protect_after_ms;
 	/* revolutions a minute */
@@ -85,7 +86,7 @@ struct model_params {
 	u32 age_limit_ms;
 	/* the rule that picks the next request; 0: least seek plus rotation, 1: least seek */
 	u32 queue_rule;
-	/* while fewer than this wait, the oldest is next, unless cached writes are due */
+	/* while fewer requests than this wait, the oldest is next, unless cached writes are due */
 	u32 reorder_min;
 	/* read-ahead after a read, KiB; 0: none */
 	u32 readahead_kib;
@@ -95,7 +96,7 @@ struct model_params {
 	u32 write_cache_kib;
 };
 
-/* Check that model-params.h has as many lines as the struct has fields. */
+/* Check that model-params.h has as many parameters as the struct has fields. */
 enum {
 #define PARAM(name, ...) MODEL_PARAM_##name,
 #include "model-params.h"

@@ -2,9 +2,9 @@
 /*
  * The data of a memory-backed device: a page of memory for each written page.
  *
- * Requests that copy data hold mdk_store.sem for reading, so they run at the same time, even if
- * they overlap: a device may serve them in any order. A request that erases data frees pages. It
- * holds the semaphore for writing, so no other request uses the pages meanwhile.
+ * Requests that copy data hold mdk_store.sem for reading, so they may run at the same time. This
+ * holds even if their sectors overlap: a device may serve them in any order. A request that erases
+ * data frees pages. It holds the semaphore for writing, so no other request uses these pages.
  */
 #include <linux/highmem.h>
 #include <linux/sched.h>
@@ -37,7 +37,7 @@ static struct page *store_make_page(struct mdk_store *store, pgoff_t index)
 
 	if (page)
 		return page;
-	/* The kernel may free memory by writing to this very device: allow it no I/O here. */
+	/* No I/O for this allocation: reclaim might write to this very device and wait for it. */
 	page = alloc_page(GFP_NOIO | __GFP_ZERO);
 	if (!page)
 		return NULL;

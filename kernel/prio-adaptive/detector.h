@@ -54,8 +54,8 @@ static inline unsigned int detector_bounded(const struct detector *d,
  * @sectors: the arrival's length
  *
  * One score rises and the other falls, each within its bounds. So the mode follows a
- * change of workload within score_max / 2 + 1 arrivals, however long the workload
- * before it lasted.
+ * change of workload within score_max / 2 + 1 arrivals, however long the former
+ * workload lasted.
  */
 static inline void detector_feed(struct detector *d, u64 sector,
 				 unsigned int sectors)

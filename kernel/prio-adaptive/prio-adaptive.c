@@ -235,7 +235,7 @@ static bool pa_bio_merge(struct request_queue *q, struct bio *bio,
 	}
 	spin_unlock(&pa->lock);
 
-	/* The bio has closed the gap between two requests: free the one that was joined. */
+	/* The bio has closed the gap between two requests: free the one that lost its bios. */
 	if (joined)
 		blk_mq_free_request(joined);
 	return merged;

@@ -176,7 +176,7 @@ static const struct block_device_operations storm_fops = {
 
 /* --- disturbances --- */
 
-/* Freeze the queue for @us, like a change of its settings. */
+/* Freeze the queue for @us, as a change of its settings does. */
 void storm_disk_freeze(unsigned int us)
 {
 	const unsigned int flags = blkdrv_freeze(disk.gendisk->queue);
@@ -185,7 +185,7 @@ void storm_disk_freeze(unsigned int us)
 	blkdrv_unfreeze(disk.gendisk->queue, flags);
 }
 
-/* Stop the queue for @us, like a driver during a reset. */
+/* Stop the queue for @us, as a driver does during a reset. */
 void storm_disk_quiesce(unsigned int us)
 {
 	blk_mq_quiesce_queue(disk.gendisk->queue);

@@ -26,8 +26,9 @@
 #define STORM_POINTS_TOLD 48
 /*
  * At one yield point in STORM_AWAY the delay is very long, as if the host had given the CPU to
- * another guest. The delay ends after STORM_AWAY_PAUSES pauses or after STORM_AWAY_NS: long
- * enough for the queue to change its scheduler meanwhile. If storm_chance is 0, there is none.
+ * another guest. The delay ends after STORM_AWAY_PAUSES pauses, or earlier, after STORM_AWAY_NS.
+ * This is long enough for the queue to change its scheduler. With storm_chance 0 no delay is so
+ * long.
  */
 #define STORM_AWAY 8192
 #define STORM_AWAY_PAUSES BIT(20)
@@ -136,8 +137,8 @@ static const struct storm_point *storm_point_before(unsigned int told[], int *at
 
 /*
  * The number of yield points of each CPU that have been printed. The array is static, because
- * a stack is too small for it. A reader of the control file "last" holds the mutex. A panic does
- * not take it.
+ * a stack is too small for it. A reader of the control file "last" holds the mutex.
+ * storm_panicked() does not take the mutex: in a panic it must not wait.
  */
 static unsigned int storm_told[NR_CPUS];
 static DEFINE_MUTEX(storm_telling);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A simulation of a modelled drive, a reader that waits for each answer, and bulk: background
- * I/O that always has more requests. The code that limits bulk imitates triage's budget.c,
- * controller.c and costs.c. CPUs take no time, so latencies are those in the drive.
+ * A simulation of a modelled drive with a reader and bulk. The reader waits for each answer. Bulk
+ * is background I/O that always has more requests. The code that limits bulk imitates triage's
+ * budget.c, controller.c and costs.c. CPUs take no time, so latencies are those in the drive.
  */
 #ifndef CLOSED_LOOP_H
 #define CLOSED_LOOP_H
@@ -34,7 +34,7 @@ struct scene {
 	bool full;		/* the drive is full from the beginning, see drive_new() */
 	bool writes;		/* bulk writes */
 	bool mixed;		/* about half of the requests of bulk write, at random */
-	bool turns;		/* bulk reads and writes in turn, a second each */
+	bool turns;		/* bulk reads for a second, then writes for a second, and so on */
 	u32 kib;		/* size of a request of bulk */
 	u32 depth;		/* requests of bulk at once, sent or waiting */
 	u32 ms;			/* simulated time */
@@ -42,8 +42,8 @@ struct scene {
 	u32 think_us;		/* the reader's time between an answer and the next request */
 	u32 stall_permille;	/* per mille of the reader's requests that take @stall_us longer */
 	u32 stall_us;
-	u32 nap_us;		/* without bulk in the drive the reader's requests take this longer */
-	double sigma;		/* the reader's requests each take a lognormal time longer */
+	u32 nap_us;		/* the reader's requests that meet no bulk take this much longer */
+	double sigma;		/* the reader's requests take a lognormal time of this shape longer */
 	u64 cliff;		/* a cost of bulk in the drive, in ns: see @cliff_us */
 	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
 	u32 pause_ms;		/* the reader reads for this time, then pauses for as long */
@@ -52,22 +52,23 @@ struct scene {
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
-	u64 mistaken;		/* the first @mistakes results without bulk, in ns of latency */
+	u64 mistaken;		/* latency that the first @mistakes results without bulk find, in ns */
 	u32 mistakes;
-	bool cached;		/* one trial gets 16 answers at once, from a cache */
-	u64 odd;		/* latency of all requests of a probe at half of @from_ms, in ns */
-	u64 stale;		/* 500 ms before @from_ms the estimate becomes this, in ns */
+	bool cached;		/* during one trial a cache answers 16 requests at once */
+	u64 odd;		/* latency that a probe at half of @from_ms finds, in ns */
+	u64 stale;		/* latency without bulk that triage believes from 500 ms before
+				 * @from_ms on, until it learns better, in ns */
 };
 
 struct run {
-	double p50, p99;	/* latency of the reader, in us; the longest if there are fewer than 100 */
-	double slow;		/* mean latency of the slowest eighth of its requests, in us */
+	double p50, p99;	/* the reader's latencies, in us; @p99 is the longest of fewer than 100 */
+	double slow;		/* mean latency of the reader's slowest eighth of requests, in us */
 	double bulk;		/* requests of bulk a second */
 	double budget;		/* the last budget, in us */
-	double alone;		/* latency of a slow request without bulk, from probes, in us */
-	double median;		/* median of the best known budget in the second half of the run,
-				 * converted to the first cost of a request, in us */
-	double settled;		/* time in s from which that budget stays close to @median */
+	double alone;		/* estimate of a slow request's latency without bulk, in us */
+	double median;		/* median of the best known budget in the second half of the run, in
+				 * us, scaled as if requests still cost what they cost at first */
+	double settled;		/* time from which the best known budget stays close to @median, in s */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
 };
@@ -156,8 +157,8 @@ static void loop_guess(struct loop *l)
 }
 
 /*
- * Learn costs if a window is over, as tg_costs_learn() does. With a fixed budget, or without one,
- * learn nothing.
+ * Learn costs if a window is over, as tg_costs_learn() does. Learn nothing if the budget is fixed, or
+ * if nothing holds bulk back.
  */
 static void loop_learn_costs(struct loop *l)
 {

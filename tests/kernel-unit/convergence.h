@@ -17,7 +17,7 @@
 /* The ratio of a fixed budget to the one before: half an octave. */
 #define STEP 1.41421356
 /*
- * A run counts from FROM_MS on: by then the controller should have settled. The other 3 s
+ * A run counts from FROM_MS on: by then the controller should have settled. The 3 s that count
  * include a slow time of a drive that is slow once in 3 s.
  */
 #define RUN_MS 5000

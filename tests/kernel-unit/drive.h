@@ -21,7 +21,7 @@ void drive_submit(struct drive *drive, uint32_t tag, bool write, uint64_t sector
 		  uint32_t sectors, uint64_t now);
 /* Return a time, in ns, before which no request is done unless another is sent. */
 uint64_t drive_next(const struct drive *drive);
-/* Return the tag of one request that is done by @now, and forget it; -1: there is none. */
+/* Return the tag of a request that is done by @now, and forget the request; -1: none is done. */
 int drive_done(struct drive *drive, uint64_t now);
 
 /* Return the name of the i-th drive of drives/, or NULL. */

@@ -61,10 +61,10 @@ static void test_spacing(void)
 }
 
 /*
- * The first result may be far too large. Until a result confirms the one before, each replaces the
- * estimate, and the next probe comes soon. After that, a quicker result moves the estimate half
- * way, and probes become rarer again. A probe below half of the estimate only raises a doubt, and
- * the next probe comes soon. The third doubt replaces the estimate.
+ * The first result may be far too large. Until a result confirms the one before, each result
+ * replaces the estimate, and the next probe comes soon. After that, a quicker result moves the
+ * estimate half way, and probes become rarer again. But a probe below half of the estimate only
+ * raises a doubt, and the next probe comes soon. The third such probe replaces the estimate.
  */
 static void test_confirmed(void)
 {
@@ -79,7 +79,7 @@ static void test_confirmed(void)
 	expect("mean", depth.mean, 80000);
 	expect("spread", depth.spread, 10000);
 	expect("spacing after that", tg_depth_spacing(&depth, 64), 8);
-	/* The mean alone would confirm it. */
+	/* By its mean alone, this result would confirm the estimate. */
 	probe(&depth, 75000, 0);
 	expect("confirmed by a narrower one", depth.confirmed, false);
 	probe(&depth, 60000, 0);
@@ -112,9 +112,9 @@ static void test_confirmed(void)
 }
 
 /*
- * Four batches in a row of requests beside bulk, faster than requests without bulk, call for a
- * probe. A batch that is not faster restarts the count. Without an estimate of the latency without
- * bulk, nothing calls for a probe.
+ * A batch of requests beside bulk may be faster than the estimate for requests without bulk. Four
+ * such batches in a row call for a probe. A batch that is not faster restarts the count. Before
+ * there is an estimate, nothing calls for a probe.
  */
 static void test_beside(void)
 {
@@ -176,9 +176,9 @@ static void test_doubted(void)
 }
 
 /*
- * One probe in three, or one in two, is of large reads by processes that start. An estimate that
- * two probes in three contradict falls. An estimate that every second probe contradicts does not
- * change.
+ * One probe in three, or one in two, meets large reads of processes that start, and finds a high
+ * latency. A high estimate that the other two of three probes contradict falls. An estimate that
+ * every second probe contradicts does not change.
  */
 static void test_contradicted_more_often_than_not(void)
 {
@@ -200,7 +200,7 @@ static void test_contradicted_more_often_than_not(void)
 	expect("an estimate that every second one contradicts", depth.mean, 200000);
 }
 
-/* Give a result of which every fourth request takes @quick ns, and the others @usual ns. */
+/* Give a result in which every fourth request takes @quick ns, and each other one @usual ns. */
 static void quarter(struct tg_depth *depth, u64 quick, u64 usual, bool probe)
 {
 	u32 i;
@@ -210,9 +210,9 @@ static void quarter(struct tg_depth *depth, u64 quick, u64 usual, bool probe)
 }
 
 /*
- * If a quarter of a probe's requests end at once, because they fail or come from a cache, the probe
- * only raises a doubt, whatever the others take. Three such probes show that the device answers at
- * once. Results between probes never do.
+ * If a quarter of a probe's requests end at once, because they fail or a cache answers them, the
+ * probe only raises a doubt, whatever time the other requests take. Three such probes show that the
+ * device answers at once. Results between probes never show this.
  */
 static void test_at_once_is_doubted(void)
 {
@@ -358,7 +358,7 @@ struct device {
 	struct server servers[DIES + 1];
 	u64 now;
 	u64 inside;	/* cost of the bulk in the device */
-	u32 bulk;	/* number of its requests */
+	u32 bulk;	/* number of requests of bulk in the device */
 	u64 bulk_next_at;
 };
 
@@ -394,8 +394,8 @@ static void send(struct device *dev, u32 kib, u64 cost)
 }
 
 /*
- * Send as much bulk as the budget allows, like budget.c. Return whether the budget holds bulk
- * back.
+ * Send as much bulk as the budget allows, as budget.c does. Return whether the budget holds more
+ * bulk back.
  */
 static bool send_bulk(struct device *dev, u64 budget, u32 kib)
 {
@@ -531,7 +531,7 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* Until a request is late, each request raises the budget by 1/16. So one is soon late. */
+/* Each request raises the budget by 1/16 until one is late. So this soon happens. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
@@ -565,7 +565,7 @@ static void test_at_once(void)
 			tg_depth_alone(&depth, TG_DEPTH_AT_ONCE - (i < at_once), true);
 		for (i = 0; i < 1000; i++)
 			tg_depth_judge(&depth, i % 2, i % 3, LEAST);
-		expect("budget by how many are there at once", depth.budget,
+		expect("budget by the number of answers at once", depth.budget,
 		       4 * at_once < TG_DEPTH_PROBE_SAMPLES ? LEAST : TG_DEPTH_MAX);
 	}
 }
@@ -649,5 +649,5 @@ int main(int argc, char **argv)
 	RUN(test_gap());
 	RUN(test_debt());
 	RUN(test_lingering());
-	return end_tests("triage depth: as few are late as is stated, from anywhere");
+	return end_tests("triage depth: 1 request in 150 is late, from any first budget");
 }

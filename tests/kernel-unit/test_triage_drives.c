@@ -2,7 +2,7 @@
 /*
  * Guards: on each flash drive of drives/ triage's controller settles within 2 s. Bulk gets
  * nearly as much as under the best fixed budget of equal P99. The controller's budget is worth
- * nearly as much as the best one. The reader's P99 is no longer than without a budget.
+ * nearly as much as the best one. The reader's P99 is at most what it is without a budget.
  * misses[] lists the bounds that a drive misses, with the reason. If a listed bound is no longer
  * missed, the test fails too.
  * Drives with an arm are not covered: an arm takes turns and has no budget.
@@ -25,7 +25,7 @@ struct miss {
 #define BURSTS "copies come in bursts that last longer than a trial: it meets one, or it does not"
 #define STALLS "writes stop for 1.2 s: one trial meets that, the next does not"
 #define FLAT "budgets up to 10 times as large are worth the same: the search wanders among them"
-#define BUFFER "its write buffer outlasts the time that a probe waits: the latency alone seems six times as long"
+#define BUFFER "its write buffer outlasts the time that a probe waits: the latency without bulk seems six times as long"
 #define ALIKE_BUDGETS "the two best budgets are worth the same to 2 %: a trial after 2 s switches between them"
 
 static struct miss misses[] = {
@@ -64,7 +64,7 @@ static void judge(const char *drive, const char *beside, const char *kind, doubl
 	if (miss)
 		miss->judged = true;
 	if (holds && miss)
-		fprintf(stderr, "%s beside %s: %s: %.3g is none of the listed misses (%s)\n", drive,
+		fprintf(stderr, "%s beside %s: %s: %.3g is no miss, but it is listed (%s)\n", drive,
 			beside, kind, got, miss->reason);
 	else if (!holds && !miss)
 		fprintf(stderr, "%s beside %s: %s: %.3g is a miss that is not listed\n", drive,
@@ -103,7 +103,7 @@ static void test_drives(void)
 			test_drive(drive, &loads[j]);
 	for (i = 0; i < ARRAY_SIZE(misses); i++)
 		if (!misses[i].judged) {
-			fprintf(stderr, "a miss of a drive that there is not: %s beside %s: %s\n", misses[i].drive,
+			fprintf(stderr, "a miss is listed that was not judged: %s beside %s: %s\n", misses[i].drive,
 				misses[i].beside, misses[i].kind);
 			failed = 1;
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: bulk's turn of a disk's arm is the one that is worth most, whatever the disk and the
+ * Guards: bulk's turn of a disk's arm has the length that is worth most, whatever the disk and the
  * exchange rate. Run with: make -C kernel unit
  */
 #include <math.h>
@@ -16,7 +16,7 @@ static double worth(double turn, double way, double pause, double alone, double 
 	return log((turn - way) / (turn + pause)) - exchange / 100 * (turn + alone) / alone;
 }
 
-/* No other turn is worth more, whatever its length. */
+/* No longer or shorter turn is worth more. */
 static void test_worth_most(void)
 {
 	int i, j;
@@ -39,10 +39,10 @@ static void test_worth_most(void)
 	}
 }
 
-/* On a disk with slow urgent requests of 40 ms and seeks of 12 ms, at the default exchange rate. */
+/* Slow urgent requests take 40 ms alone, a seek 12 ms, and the exchange rate is the default, 8 %. */
 static void test_disk(void)
 {
-	expect_between("turn in times of what is taken alone",
+	expect_between("turn, in times of a slow urgent request alone",
 		       tg_turn_worth_most(12 * MS, 120 * MS, 40 * MS, 8) / (40. * MS), 5.2, 5.4);
 }
 

@@ -9,7 +9,7 @@
  */
 #include "convergence.h"
 
-/* A cliff: P99 grows by at least this factor, while the budget grows by half an octave. */
+/* There is a cliff where P99 grows by at least this factor while the budget grows by STEP. */
 #define CLIFF 2
 
 /* Return the last budget below the steepest cliff, or NULL if there is no cliff. */

@@ -7,8 +7,8 @@
  * reader's P50 and P99 in the drive, in us. Each column has the mean, the least and the most
  * of several runs.
  *
- * Without an argument, the program runs each fixed budget twice: once with reads as bulk, once
- * with writes. It prints the budget in us. For each run it prints bulk's IOPS and three
+ * Without an argument, the program runs each fixed budget twice: once with bulk that reads, once
+ * with bulk that writes. It prints the budget in us. For each run it prints bulk's IOPS and three
  * latencies of the reader, in us: the P50, the mean of the slowest eighth, and the P99.
  */
 #include "closed_loop.h"

@@ -12,7 +12,7 @@
 #define MS 1000000ull
 #define SECOND (1000 * MS)
 #define EXCHANGE 8
-#define LOOK (52 * MS)	/* TG_DRAIN_PERIOD, as ticks of 4 ms round it up */
+#define LOOK (52 * MS)	/* TG_DRAIN_PERIOD, rounded up to ticks of 4 ms */
 #define STEP (MS / 10)
 
 /**
@@ -22,11 +22,11 @@
  * @room: KiB of the buffer
  * @flush_ns: the shortest time of a flush
  * @apart_ns: time from the end of a flush to the next flush; 0: nobody flushes
- * @bulk: KiB/s that bulk would write
+ * @bulk: KiB/s that bulk would write if nothing held it back
  * @passing: KiB/s of other writes, which the pace never holds
  * @blocks: the drive takes no writes during a flush, and nothing is dispatched then
- * @look: ns from one call of tg_drain_see() (a look) to the next, if requests are dispatched
- *	rarely; 0: LOOK
+ * @look: ns from one look (a call of tg_drain_see()) to the next; 0: LOOK. Looks are rarer where
+ *	requests are dispatched rarely
  */
 struct drive {
 	u64 rate, takes, room, flush_ns, apart_ns, bulk, passing;
@@ -166,7 +166,7 @@ static double kept(const struct drive *d, double rate)
 	return d->kib * 1e9 / (d->seen.now - d->from) / rate;
 }
 
-/* Bulk fills the buffer: flushes become short within a second, and bulk keeps 94 % or more. */
+/* Bulk fills the buffer. Flushes become short within a second, and bulk writes 94 % of @rate. */
 static void test_full_buffer(void)
 {
 	struct drive d = usual;
@@ -178,7 +178,7 @@ static void test_full_buffer(void)
 	expect_between("bulk keeps", kept(&d, d.rate), .94, 1.001);
 }
 
-/* The same for drives from an SD card to a large SSD. */
+/* On drives from an SD card to a large SSD flushes become short too, and bulk writes 90 %. */
 static void test_other_drives(void)
 {
 	static const struct { u64 rate, room, flush_ms; } drives[] = {
@@ -241,7 +241,7 @@ static void test_rate_changes(void)
 	expect_between("bulk keeps of the faster drive", kept(&d, d.rate), .92, 1.001);
 }
 
-/* Something other than bulk begins to make flushes slow: bulk gets back its full throughput. */
+/* Something else begins to make flushes slow. Bulk soon writes 90 % of @rate again. */
 static void test_other_cause(void)
 {
 	struct drive d = usual;
@@ -268,7 +268,7 @@ static void test_bulk_pauses(void)
 	expect_between("bulk keeps after its pause", kept(&d, d.rate), .94, 1.001);
 }
 
-/* Once a second a probe keeps bulk out for 40 ms: bulk keeps its pace all the same. */
+/* Once a second a probe keeps bulk out for 40 ms. Nevertheless bulk writes 90 % of @rate. */
 static void test_probes(void)
 {
 	struct drive d = usual;
@@ -289,8 +289,8 @@ static void test_probes(void)
 }
 
 /*
- * Probes come every 300 ms, and a process flushes so rarely that no period would end between two
- * probes: periods go on across probes, so trials end and the pace is found.
+ * Probes come every 300 ms, and a process flushes so rarely that no period is short enough to end
+ * between two probes. So periods must go on across probes: then trials end, and find the pace.
  */
 static void test_probes_beside_rare_flushes(void)
 {
@@ -313,8 +313,8 @@ static void test_probes_beside_rare_flushes(void)
 }
 
 /*
- * In the middle of a trial no urgent request comes for a minute (tg_pressed()), and bulk fills the
- * buffer. The trial does not count: soon afterwards flushes are short again.
+ * In the middle of a trial no urgent request comes for a minute. So there is no pace (tg_pressed()),
+ * and bulk fills the buffer. The trial does not count, and flushes are soon short again.
  */
 static void test_not_pressed(void)
 {
@@ -340,7 +340,7 @@ static void test_not_pressed(void)
 
 /*
  * The drive takes no writes during a flush. So for up to 0.64 s nothing is dispatched, and nothing
- * calls tg_drain_see(). All the same, a pace is found.
+ * calls tg_drain_see(). Nevertheless flushes become short.
  */
 static void test_flush_blocks(void)
 {
@@ -359,7 +359,7 @@ static void test_flush_blocks(void)
 	}
 }
 
-/* A flush of a full buffer takes 8 s: all the same a pace is found. */
+/* A flush of a full buffer takes 8 s. Nevertheless flushes become short. */
 static void test_huge_buffer(void)
 {
 	struct drive d = usual;
@@ -384,7 +384,7 @@ static void run_bad_trial(struct drive *d, u64 slow_ms)
 	d->flush_ns = usual.flush_ns;
 }
 
-/* Something makes all flushes of a trial slow: the next trial comes soon. */
+/* Something makes all flushes of a trial slow, so it finds no pace. The next trial comes soon. */
 static void test_bad_trial(void)
 {
 	struct drive d = usual;
@@ -397,8 +397,8 @@ static void test_bad_trial(void)
 }
 
 /*
- * Something makes all flushes of a trial slow while there is a pace: the trial does not count.
- * Otherwise the pace would rise until the buffer is full.
+ * While there is a pace, something makes all flushes of a trial slow. This trial must not count:
+ * otherwise the pace would rise until the buffer is full.
  */
 static void test_bad_trial_with_pace(void)
 {
@@ -433,7 +433,7 @@ static void test_recovers(void)
 	expect_between("bulk keeps of a drive that was slow", kept(&d, d.rate), .8, 1.01);
 }
 
-/* The disk is removed, and its counts begin anew: no period compares new counts with old ones. */
+/* When the disk is removed, its counts fall to 0. No period compares new counts with old ones. */
 static void test_counts_begin_anew(void)
 {
 	struct drive d = usual;
@@ -442,8 +442,8 @@ static void test_counts_begin_anew(void)
 	d.seen.flushes = 0;
 	d.seen.flush_ns = 0;
 	run(&d, 100 * MS);
-	expect_between("flushes since then", d.drain.begin.flushes, 0, 100);
-	expect_between("their mean before", d.drain.before, 1, 100 * MS);
+	expect_between("flushes counted when the period began", d.drain.begin.flushes, 0, 100);
+	expect_between("the mean time of a flush in the last period, ns", d.drain.before, 1, 100 * MS);
 }
 
 /* No process flushes any more: after TG_DRAIN_PAUSE there is no pace. */
@@ -468,8 +468,9 @@ static void test_nobody_flushes(void)
 }
 
 /*
- * The time between flushes is 0.1 to 4 s, so now and then the pace ends and begins again. The
- * buffer is so small that the pace gains nothing. Trials must be so rare that bulk keeps 96 %.
+ * The time between flushes is 0.1 to 4 s, so now and then they are too rare for a pace, and the
+ * search begins anew. The buffer is so small that a pace gains nothing. Trials must be so rare that
+ * bulk writes 96 % of @rate.
  */
 static void test_rare_flushes(void)
 {
@@ -486,7 +487,7 @@ static void test_rare_flushes(void)
 	expect_between("bulk keeps beside rare flushes", kept(&d, d.rate), .96, 1.001);
 }
 
-/* A process flushes every 0.3 to 1.9 s: its flushes are short all the same. */
+/* A process flushes 0.3, 0.7, 1 or 1.9 s after its last flush. Its flushes become short too. */
 static void test_flush_now_and_then(void)
 {
 	static const u32 apart_ms[] = { 300, 700, 1000, 1900 };
@@ -502,7 +503,10 @@ static void test_flush_now_and_then(void)
 	}
 }
 
-/* Bulk comes after a trial that found nothing, long before the next one: flushes are soon short. */
+/*
+ * A trial finds no pace, because bulk writes little. Much bulk comes long before the next trial is
+ * due. Flushes are soon short nevertheless.
+ */
 static void test_bulk_comes_later(void)
 {
 	struct drive d = usual;
@@ -517,7 +521,7 @@ static void test_bulk_comes_later(void)
 	expect_between("bulk that came later keeps", kept(&d, d.rate), .94, 1.001);
 }
 
-/* One flush in a hundred takes 100 times as long by itself: bulk keeps its throughput. */
+/* One flush in a hundred takes 100 times as long, not because of bulk. Bulk is not slowed down. */
 static void test_tails(void)
 {
 	struct drive d = usual;
@@ -536,7 +540,7 @@ static void test_tails(void)
 
 /*
  * Something else makes flushes slow, at random, for as long as a trial or longer. By chance trials
- * then seem to help. Bulk keeps 80 % of its throughput or more all the same.
+ * then seem to help. Nevertheless bulk writes 80 % of @rate or more.
  */
 static void test_other_cause_now_and_then(void)
 {
@@ -560,7 +564,7 @@ static void test_other_cause_now_and_then(void)
 	}
 }
 
-/* Something else makes flushes of @slow_ms at random, in turns of @turn_ms, for @ns. */
+/* For @ns, something else makes flushes take @slow_ms in every second @turn_ms, at random. */
 static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 {
 	u64 turn;
@@ -573,8 +577,8 @@ static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 
 /*
  * Bulk writes little, and something else makes flushes slow now and then. By chance a trial seems
- * to help, and the little that bulk writes becomes the pace. Then much bulk comes: in the next 20 s
- * it keeps 60 % or more, whether the other cause goes on or not.
+ * to help, and bulk's low rate becomes the pace. Then much bulk comes. In the next 20 s it writes
+ * 60 % of @rate or more, whether the other cause goes on or not.
  */
 static void test_trickle(void)
 {
@@ -637,7 +641,7 @@ static void test_few_flushes(void)
 	}
 }
 
-/* Flushes are slow by themselves, and slower in trials or as time goes on: trials are rare. */
+/* Flushes become slower in trials, or as time goes on. So trials tell nothing, and must be rare. */
 static void test_trials_that_tell_nothing(void)
 {
 	u32 grow;
@@ -662,7 +666,7 @@ static void test_trials_that_tell_nothing(void)
 	}
 }
 
-/* After a bad trial, a pause of an hour ends the second one. The third comes soon all the same. */
+/* After a bad trial, a pause of an hour ends the second trial. The third must still come soon. */
 static void test_pause_in_trial(void)
 {
 	struct drive d = usual;
@@ -679,7 +683,7 @@ static void test_pause_in_trial(void)
 	expect_between("a flush after an hour in a trial, ms", mean_ms(&d), 1, 4);
 }
 
-/* Let bulk write @kib as fast as it can, again and again, with @off_ns between, for @ns. */
+/* For @ns, let bulk write bursts of @kib as fast as it can, with pauses of @off_ns. */
 static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
 {
 	const u64 until = d->seen.now + ns;
@@ -696,9 +700,9 @@ static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
 }
 
 /*
- * Bulk writes in bursts. The pace delays them, even if the buffer has room for a whole burst. Bulk
- * loses no more than the gain of flushes is worth at the exchange rate (knee.h), apart from trials.
- * The unit of the gain is the time of a flush without bulk, a millisecond.
+ * Bulk writes in bursts. The pace delays them, even if the buffer has room for a whole burst. Apart
+ * from trials, bulk loses no more than the time that flushes gain is worth at the exchange rate
+ * (knee.h). The unit of this time is a flush without bulk, a millisecond.
  */
 static void test_bursts(void)
 {
@@ -728,8 +732,8 @@ static void test_bursts(void)
 }
 
 /*
- * Beside bulk, others write up to 90 % of what the drive can take, and the pace does not hold them.
- * Flushes are short all the same, and bulk has 70 % or more of what the others leave.
+ * Beside bulk, other processes write up to 90 % of @rate, and the pace does not hold their writes.
+ * Nevertheless flushes are short, and bulk has 70 % or more of what the others leave.
  */
 static void test_passing(void)
 {
@@ -748,10 +752,10 @@ static void test_passing(void)
 }
 
 /*
- * The pace never holds some writes. If these are more than the pace allows, they are charged with
- * 16 of 17 parts of the time (TG_DRAIN_PASSING), and bulk has the rest. After a pause they are
- * charged with this part of one TG_DRAIN_PERIOD at most. If another CPU has charged a later time,
- * a CPU charges nothing.
+ * The pace is also charged for writes that it never holds. If these are more than the pace allows,
+ * the charge is 16 of 17 parts of the time (TG_DRAIN_PASSING), and bulk has the rest. The first
+ * charge after a pause is this part of one TG_DRAIN_PERIOD at most. A CPU charges nothing if
+ * another CPU has already charged at a later time.
  */
 static void test_all_passes(void)
 {
@@ -769,8 +773,8 @@ static void test_all_passes(void)
 }
 
 /*
- * A crowd that the pace does not hold fills the drive, so trials tell nothing. Then the crowd
- * stops: soon flushes are short.
+ * Many processes, whose writes the pace does not hold, fill the drive, so trials tell nothing. Soon
+ * after these processes stop, flushes are short.
  */
 static void test_crowd_stops(void)
 {
@@ -793,7 +797,7 @@ static void test_crowd_stops(void)
 	}
 }
 
-/* The largest numbers do not overflow: the rate is clamped, and slow flushes are found slow. */
+/* The largest numbers do not overflow: the pace is clamped, and slow flushes are found slow. */
 static void test_bounds(void)
 {
 	expect("a flush of an hour", tg_drain_is_slow(3600 * SECOND, MS, 1000), true);

@@ -39,7 +39,7 @@ static void test_log2(void)
 	}
 }
 
-/* The latency of the slowest eighth of requests is exact to a sixteenth of an octave. */
+/* The mean of the slowest eighth of latencies is found with an error of 1/16 octave at most. */
 static void test_slow(void)
 {
 	const u64 alone = 63000;
@@ -60,7 +60,7 @@ static void test_slow(void)
 	}
 }
 
-/* Return the means of RUNS runs, each with other random numbers. @trials is the sum of all. */
+/* Return the means of RUNS runs, each with other random numbers, and the sum of their trials. */
 static struct run mean_run(const struct scene *scene)
 {
 	struct run mean = {};
@@ -133,10 +133,13 @@ static void test_drive(void)
 	expect_frontier("beside writes", scene);
 
 	scene = beside(128, 32);
-	/* A budget of one read and one of two are worth nearly the same. One keeps 72 % of bulk. */
+	/* Budgets for one read and for two are worth nearly the same. For one, bulk keeps 72 %. */
 	expect_run("beside a backup", &scene, 77 + 2 * 312 + 40, .7 * READS / 2);
 	expect_frontier("beside a backup", scene);
-	/* A trial is 160 reads of up to 4 ms, so runs of 3 s end with room for 1 to 3 reads. */
+	/*
+	 * A trial takes 160 reads of the reader, of up to 4 ms each. So a run of 3 s has few
+	 * trials, and ends with a budget for 1 to 3 reads of bulk.
+	 */
 	scene = beside(512, 32);
 	expect_run("beside large reads", &scene, 77 + 2 * 1251 + 40, .75 * READS / 8);
 	scene = beside(4, 128);
@@ -175,7 +178,7 @@ static void test_tails(u32 exchange)
 	expect_run("the same beside writes", &scene, 1e9, writes);
 }
 
-/* A search begins at the budget that is set, even after tg_knee_forget(). */
+/* A search begins at the budget that its caller sets, even after tg_knee_forget(). */
 static void test_begin(void)
 {
 	struct tg_knee knee = {};
@@ -201,7 +204,7 @@ static void test_begin(void)
 	}
 }
 
-/* Return a search whose trial has begun; @sample is the request that began it. */
+/* Return a search in which a trial has begun. Set @sample to the request that began the trial. */
 static struct tg_knee trying(struct tg_knee_sample *sample)
 {
 	struct tg_knee knee = { .budget = 140000 };
@@ -216,7 +219,7 @@ static struct tg_knee trying(struct tg_knee_sample *sample)
 	return knee;
 }
 
-/* A trial ends if urgent requests come too rarely to measure bulk's throughput between two. */
+/* A trial ends if urgent requests are too rare to measure bulk's throughput between two of them. */
 static void test_rare(void)
 {
 	struct tg_knee_sample sample;
@@ -309,8 +312,8 @@ static void test_nothing_counted(void)
 
 /*
  * Bulk fills the budget only for 400 of 2400 requests. The larger the budget, the more it is worth,
- * so the search must raise it. If requests that do not count began trials, these trials would end
- * without a judgement, the next ones would be far away, and the budget would stay too small.
+ * so the search must raise it. If requests that do not count began trials, these would end without
+ * a judgement. The next trials would come much later, and the budget would stay too small.
  */
 static void test_rarely_limited(void)
 {
@@ -328,9 +331,9 @@ static void test_rarely_limited(void)
 }
 
 /*
- * The first results may be of large requests, or of the reads of a boot. The next probe corrects
- * one such result. If a second such result has confirmed the first, three probes are needed. Then
- * the search begins anew.
+ * The first results may be of large requests, or of the reads of a boot, and far too large. One
+ * probe corrects one such result. If a second such result has confirmed the first, three probes
+ * correct it. Then the search begins anew.
  */
 static void test_mistaken(void)
 {
@@ -387,8 +390,8 @@ static void test_cached(void)
 	scene.from_ms = 3000;
 	scene.ms = 6000;
 	/*
-	 * The quick answers have halved the estimate, which grows slowly. Without a probe nothing
-	 * limits bulk, and P99 is 20 ms.
+	 * The quick answers have halved the estimate, which grows slowly. If no probe came, nothing
+	 * would limit bulk, and P99 would be 20 ms.
 	 */
 	expect_run("after answers at once", &scene, 700, .92 * READS);
 }
@@ -404,7 +407,7 @@ static void test_odd(void)
 	expect_run("after an odd probe", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
-/* If more bulk in the drive than a small cost makes all reads slow, bulk stays below this cost. */
+/* If more bulk in the drive than a small amount makes all reads slow, bulk stays below it. */
 static void test_cliff(void)
 {
 	struct scene scene = beside(64, 128);
@@ -421,7 +424,7 @@ static void test_turns(void)
 
 	scene.ms = 6000;
 	scene.turns = true;
-	/* Beside reads alone bulk keeps 93 %, beside writes nearly all. */
+	/* Bulk that only reads keeps 93 % of its throughput, bulk that only writes nearly all. */
 	expect_run("reads and writes in turn", &scene, 400, .96 * (READS + WRITES) / 2);
 	scene.exchange = 4;
 	expect_run("the same, cheaper", &scene, 400, .96 * (READS + WRITES) / 2);
@@ -501,5 +504,5 @@ int main(int argc, char **argv)
 	RUN(test_slow_reader());
 	RUN(test_target());
 	RUN(test_pauses());
-	return end_tests("triage knee: what is worth most is found, and tails are not bulk's fault");
+	return end_tests("triage knee: trials find the best budget, and do not blame bulk for tails");
 }

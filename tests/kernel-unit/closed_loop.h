@@ -43,7 +43,7 @@ struct scene {
 	u32 stall_permille;	/* per mille of the reader's requests that take @stall_us longer */
 	u32 stall_us;
 	u32 nap_us;		/* the reader's requests that meet no bulk take this much longer */
-	double sigma;		/* the reader's requests take a lognormal time of this shape longer */
+	double sigma;		/* each request of the reader takes a lognormal time longer */
 	u64 cliff;		/* a cost of bulk in the drive, in ns: see @cliff_us */
 	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
 	u32 pause_ms;		/* the reader reads for this time, then pauses for as long */
@@ -52,7 +52,7 @@ struct scene {
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
-	u64 mistaken;		/* latency that the first @mistakes results without bulk find, in ns */
+	u64 mistaken;		/* latency in the first @mistakes results without bulk, in ns */
 	u32 mistakes;
 	bool cached;		/* during one trial a cache answers 16 requests at once */
 	u64 odd;		/* latency that a probe at half of @from_ms finds, in ns */
@@ -61,14 +61,15 @@ struct scene {
 };
 
 struct run {
-	double p50, p99;	/* the reader's latencies, in us; @p99 is the longest of fewer than 100 */
+	double p50, p99;	/* percentiles of the reader's latencies, in us; @p99 is the longest
+				 * one if there are fewer than 100 */
 	double slow;		/* mean latency of the reader's slowest eighth of requests, in us */
 	double bulk;		/* requests of bulk a second */
 	double budget;		/* the last budget, in us */
 	double alone;		/* estimate of a slow request's latency without bulk, in us */
 	double median;		/* median of the best known budget in the second half of the run, in
 				 * us, scaled as if requests still cost what they cost at first */
-	double settled;		/* time from which the best known budget stays close to @median, in s */
+	double settled;		/* when the best known budget is close to @median for good, in s */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
 };
@@ -157,8 +158,8 @@ static void loop_guess(struct loop *l)
 }
 
 /*
- * Learn costs if a window is over, as tg_costs_learn() does. Learn nothing if the budget is fixed, or
- * if nothing holds bulk back.
+ * Learn costs if a window is over, as tg_costs_learn() does. Learn nothing if the budget is fixed,
+ * or if nothing holds bulk back.
  */
 static void loop_learn_costs(struct loop *l)
 {

@@ -28,7 +28,7 @@ static void feed_after(struct detector *d, long gap)
 	detector_feed(d, d->end + gap, LENGTH);
 }
 
-/* The largest gaps, forward and back, are sequential. The next larger ones are random. */
+/* The largest gaps that count as sequential, forward and back, do so. The next larger do not. */
 static void test_gap(void)
 {
 	static const struct {
@@ -57,7 +57,7 @@ static void test_scores(void)
 
 	expect("mode at first", detector_sequential(&d), 1);
 
-	/* One score rises, the other falls, but not below 0. Equal scores mean sequential. */
+	/* One score rises, and the other falls to 0 at the least. Equal scores mean sequential. */
 	feed_after(&d, 0);
 	feed_after(&d, 0);
 	expect_scores("two sequential", &d, 2, 0);

@@ -34,7 +34,7 @@ static void test_defaults(void)
 	}
 }
 
-/* Since Linux 6.5 the bits above the level hold hints. They change no request's class. */
+/* Since Linux 6.5, bits between level and class hold hints. These do not change the class. */
 static void test_hints(void)
 {
 	const struct prio_bounds bounds = PRIO_BOUNDS_DEFAULT;

@@ -16,7 +16,7 @@
 
 static struct tg_data tg;
 static bool probe_holds;
-/* Once tg_exchange() has read the tunable exchange, the administrator sets it to 0. */
+/* If true, an administrator sets the tunable exchange to 0 right after tg_exchange() reads it. */
 static bool exchange_ends;
 
 /* Substitutes: the disk has no urgent request. It has a flush if flush_began_at is not 0. */
@@ -36,7 +36,7 @@ u64 tg_flush_age(const struct tg_data *data)
 	return flush_began_at ? kernel_now - flush_began_at : 0;
 }
 
-/* These do what controller.c does. */
+/* These two do what those of controller.c do. */
 
 u64 tg_target(const struct tg_data *data)
 {
@@ -84,7 +84,7 @@ static double pause(u64 unit)
 	return (double)(tg_arm_due_at(&tg) - tg_arm_ends_at(&tg)) / unit;
 }
 
-/* Without HIGH a turn is the one that is worth most, and the pause is 3 times ALONE. */
+/* Without HIGH, a turn has the length that is worth most, and the pause is 3 times ALONE. */
 static void test_default(void)
 {
 	begin_disk();
@@ -107,7 +107,7 @@ static void test_high(void)
 	expect_between("turn at a high price", turn(ALONE), .3, .5);
 }
 
-/* A target or a fixed budget sets the length of a turn. With neither and no price it is ALONE. */
+/* A target or a fixed budget sets the length of a turn. With neither and exchange 0 it is ALONE. */
 static void test_targets(void)
 {
 	begin_disk();
@@ -161,14 +161,14 @@ static void test_ends(void)
 	tg_arm_yield(&tg);
 	expect("the turn goes on after bulk has yielded", tg_arm_is_held(&tg), false);
 	tg.budget.high_at = jiffies;
-	expect("so it does for HIGH", tg_arm_is_held(&tg), false);
+	expect("the turn goes on beside HIGH after bulk has yielded", tg_arm_is_held(&tg), false);
 	turn(MS);
 	probe_holds = true;
 	expect("urgent requests are held in a probe", tg_arm_is_held(&tg), false);
 	probe_holds = false;
 }
 
-/* If HIGH asks during a turn, this turn and its pause are as long as usual beside HIGH. */
+/* If HIGH asks during a turn, this turn and the pause after it are as long as beside HIGH. */
 static void test_high_comes(void)
 {
 	begin_disk();
@@ -196,20 +196,20 @@ static void test_high_comes_late(void)
 	expect("bulk's turn once HIGH has come", tg_arm_is_held(&tg), false);
 }
 
-/* A turn that is due waits for a flush, but no longer than a slow urgent request takes alone. */
+/* A turn that is due waits for a flush, but not longer than a slow urgent request takes alone. */
 static void test_flush(void)
 {
 	begin_disk();
 	turn(ALONE);
 	kernel_now = tg_arm_due_at(&tg);
 	expect("a turn that is due may begin", tg_arm_is_free(&tg), true);
-	expect("urgent requests are held for it", tg_arm_is_held(&tg), true);
+	expect("urgent requests are held for a turn that is due", tg_arm_is_held(&tg), true);
 	flush_began_at = kernel_now - MS;
-	expect("it may during a flush", tg_arm_is_free(&tg), false);
+	expect("a turn that is due may begin during a flush", tg_arm_is_free(&tg), false);
 	expect("urgent requests are held during a flush", tg_arm_is_held(&tg), false);
 	kernel_now += ALONE;
-	expect("it may when it is late", tg_arm_is_free(&tg), true);
-	expect("urgent requests are held when it is late", tg_arm_is_held(&tg), true);
+	expect("a turn that is late may begin during a flush", tg_arm_is_free(&tg), true);
+	expect("urgent requests are held for a turn that is late", tg_arm_is_held(&tg), true);
 	flush_began_at = 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: triage charges requests by their cost. It learns a device's costs from windows of
- * time with any mixture of requests, and from any first guess. It raises costs that are far too
- * low, and keeps all costs in bounds.
+ * Guards: triage charges requests by their cost. From any first guess, it learns a device's costs
+ * in windows of time with any mixture of requests. It raises costs that are far too low, and keeps
+ * all costs in bounds.
  * Run with: make -C kernel unit
  */
 #include "expect.h"
@@ -123,8 +123,9 @@ static void test_absent(void)
 }
 
 /*
- * If urgent requests find a queue in a window, triage raises costs that explain less than a quarter
- * of it, to half of it at most. It does not change other costs.
+ * Urgent requests found a queue in a window. If the costs of the requests dispatched in the window
+ * add up to less than a quarter of it, triage raises them, to half of it at most. Otherwise triage
+ * leaves them.
  */
 static void test_raise(void)
 {
@@ -157,7 +158,7 @@ static void test_raise(void)
 	}
 }
 
-/* If the mix of requests stays the same, costs rise until they explain a quarter of the time. */
+/* If the mix of requests stays the same, their costs rise to a quarter of the time at least. */
 static void test_raise_far(void)
 {
 	u32 i, times;
@@ -205,7 +206,7 @@ static void test_bounds(void)
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
 		}
-		/* One strange window raises a base or slope by a quarter at most, unless near 0. */
+		/* One strange window adds a quarter at most to a base or slope that is not near 0. */
 		expect_between("more base", costs[TG_READ].base, 0, before.base +
 			       .25 * max_t(double, before.base, 4. * before.per_kib));
 		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +
@@ -222,5 +223,5 @@ int main(int argc, char **argv)
 	RUN(test_raise());
 	RUN(test_raise_far());
 	RUN(test_bounds());
-	return end_tests("triage cost: what a device takes is learnt, and nothing else");
+	return end_tests("triage cost: costs are learnt from any mixture of requests");
 }

@@ -54,16 +54,16 @@ static void begin(u32 inside)
 	shard.device.fewest = U32_MAX;
 	while (inside--)
 		send();
-	/* The device was idle when the first window began: end it before the test's windows. */
+	/* The device was idle when the first window began. End it before the test's own windows. */
 	kernel_now += 60 * MS;
 	tg_costs_learn(&tg);
 }
 
 /*
- * Let @nr windows pass. The device serves one request at a time, and always has the same number of
- * them. Each urgent request takes @late ns longer than twice its time without bulk. If bulk is
- * @stuck, only urgent requests come back, which cost almost nothing. Return the cost of a request
- * of bulk, in ns.
+ * Let @nr windows pass. The device serves one request at a time, and the number of requests in it
+ * stays the same. Each urgent request takes @late ns longer than twice its time without bulk. If
+ * bulk is @stuck, only urgent requests come back, which cost almost nothing. Return the learnt cost
+ * of a request of bulk, in ns.
  */
 static u32 windows(u32 nr, s64 late, bool stuck)
 {

@@ -47,7 +47,7 @@ static void test_first(void)
 	}
 }
 
-/* The largest gaps, forward and back, are sequential. The next larger ones are random. */
+/* The largest gaps that count as sequential, forward and back, do so. The next larger do not. */
 static void test_gap(void)
 {
 	static const struct {
@@ -113,7 +113,7 @@ static void test_patterns(void)
 	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
 }
 
-/* TG_DETECTOR_SURE requests of one kind end the other verdict, however long it was right. */
+/* TG_DETECTOR_SURE requests of one kind end the other verdict, however long it had been right. */
 static void test_change(void)
 {
 	struct tg_detector d = at(FAR);
@@ -140,8 +140,8 @@ static void measure_after(struct tg_detector *d, s64 gap, u32 sectors)
 }
 
 /*
- * A flow that reads on sequentially is a stream, even with some jumps. It is no stream after
- * only a few requests, or just after a pause.
+ * A flow that reads in sequence for long is a stream, even with some jumps. After only a few
+ * requests, or just after a pause, the flow is no stream.
  */
 static void test_streams(void)
 {
@@ -159,11 +159,14 @@ static void test_streams(void)
 	tg_detector_pause(&d);
 	expect("streams, after a pause", tg_detector_streams(&d), false);
 
-	/* A flow that jumps only after TG_DETECTOR_STREAM sectors each is a stream. */
+	/* A flow that jumps once every TG_DETECTOR_STREAM sectors is a stream. */
 	for (i = 0; i < 10 * many; i++)
 		measure_after(&d, i % many ? 0 : 1 << 20, LENGTH);
 	expect("streams, with jumps", tg_detector_streams(&d), true);
-	/* A flow that jumps with each request is a stream only if each is as long as that. */
+	/*
+	 * A flow that jumps at each request is a stream if each has TG_DETECTOR_STREAM sectors, but
+	 * not if each has a quarter of that.
+	 */
 	for (i = 0; i < 100; i++)
 		measure_after(&d, 1 << 20, TG_DETECTOR_STREAM / 4);
 	expect("streams, in jumps of a quarter", tg_detector_streams(&d), false);

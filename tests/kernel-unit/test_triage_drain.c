@@ -313,8 +313,8 @@ static void test_probes_beside_rare_flushes(void)
 }
 
 /*
- * In the middle of a trial no urgent request comes for a minute. So there is no pace (tg_pressed()),
- * and bulk fills the buffer. The trial does not count, and flushes are soon short again.
+ * In the middle of a trial no urgent request comes for a minute. So there is no pace, and bulk
+ * fills the buffer (tg_pressed()). The trial does not count, and flushes are soon short again.
  */
 static void test_not_pressed(void)
 {
@@ -443,7 +443,7 @@ static void test_counts_begin_anew(void)
 	d.seen.flush_ns = 0;
 	run(&d, 100 * MS);
 	expect_between("flushes counted when the period began", d.drain.begin.flushes, 0, 100);
-	expect_between("the mean time of a flush in the last period, ns", d.drain.before, 1, 100 * MS);
+	expect_between("mean time of a flush in the last period, ns", d.drain.before, 1, 100 * MS);
 }
 
 /* No process flushes any more: after TG_DRAIN_PAUSE there is no pace. */

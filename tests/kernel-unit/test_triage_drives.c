@@ -103,8 +103,8 @@ static void test_drives(void)
 			test_drive(drive, &loads[j]);
 	for (i = 0; i < ARRAY_SIZE(misses); i++)
 		if (!misses[i].judged) {
-			fprintf(stderr, "a miss is listed that was not judged: %s beside %s: %s\n", misses[i].drive,
-				misses[i].beside, misses[i].kind);
+			fprintf(stderr, "a miss is listed that was not judged: %s beside %s: %s\n",
+				misses[i].drive, misses[i].beside, misses[i].kind);
 			failed = 1;
 		}
 }

@@ -8,7 +8,7 @@
 
 #define SECOND 1000000000ull
 
-/* A class that always has requests gets its rate, and one burst. */
+/* A class that always has requests gets its rate, and one burst at first. */
 static void test_rate(void)
 {
 	int i;
@@ -48,9 +48,9 @@ static void test_idle(void)
 
 static void test_opens(void)
 {
-	expect("never used", tg_limit_opens(0), 0);
-	expect("within a burst", tg_limit_opens(TG_LIMIT_BURST_NS), 0);
-	expect("beyond", tg_limit_opens(TG_LIMIT_BURST_NS + 5), 5);
+	expect("a limit that was never used opens at", tg_limit_opens(0), 0);
+	expect("a limit within its burst opens at", tg_limit_opens(TG_LIMIT_BURST_NS), 0);
+	expect("a limit beyond its burst opens at", tg_limit_opens(TG_LIMIT_BURST_NS + 5), 5);
 	expect("a huge request", tg_limit_charged(0, 0, U32_MAX, 1), (double)U32_MAX * SECOND);
 }
 
@@ -60,5 +60,5 @@ int main(int argc, char **argv)
 	RUN(test_rate());
 	RUN(test_idle());
 	RUN(test_opens());
-	return end_tests("triage limit: what was allowed, whatever the sizes, and one burst");
+	return end_tests("triage limit: a class gets its rate, whatever the sizes, and one burst");
 }

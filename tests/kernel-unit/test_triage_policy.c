@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guards: bulk has its guaranteed share and no more. Cgroups share the device, and classes, cgroups
- * and hardware queues share the pace of bulk's writes, as promised. A hardware queue whose bulk may
- * go does not wait. The test compiles the scheduler's own sources, with a model of a device
- * (policy/device.h). Most comments also say what the test measures if the scheduler has the defect
- * that they describe. Run with: make -C kernel unit
+ * Guards: beside HIGH, bulk has its guaranteed share and no more. Cgroups share the device, and
+ * classes, cgroups and hardware queues share the pace of bulk's writes, as promised. A hardware
+ * queue whose bulk may go does not wait. The test compiles the scheduler's own sources, with a
+ * model of a device (policy/device.h). Many comments name a defect, and what the test would measure
+ * if the scheduler had this defect. Run with: make -C kernel unit
  */
 #include "policy/device.h"
 
@@ -14,12 +14,12 @@
 #define SZ_16M (16 * SZ_1M)
 #define PACE 200000
 #define CROWD 32
-/* The cgroups of random loads, with the root. */
+/* The number of cgroups in a random load, including the root. */
 #define ANY_CGROUPS 4
 #define LOADS 60
 /*
- * A shard is triage's part of a hardware queue. If it waits for others, it looks again after 1 ms,
- * and its timer may be late.
+ * The longest wait of a shard, triage's part of a hardware queue. A shard that waits for other
+ * shards looks again after 1 ms, and its timer may be late.
  */
 #define REST_MS 1.5
 
@@ -63,8 +63,8 @@ static void test_low_lacks_device_time(void)
 
 /*
  * As in test_low_lacks_device_time(), but with two cgroups, of weights 1000 and 100. The light one
- * lacks device time. With the same defect of tg_pace_look() the heavy one has 69 % at 20 us, and
- * 32 % at 60 us.
+ * lacks device time. With the same defect of tg_pace_look(), the heavy one has 69 % of the pace
+ * with a base cost of 20 us, and 32 % with 60 us.
  */
 static void test_light_cgroup_lacks_device_time(void)
 {
@@ -89,8 +89,8 @@ static void test_light_cgroup_lacks_device_time(void)
 }
 
 /*
- * Two cgroups that only write share the pace by weight, whatever their depths. If the
- * weights do not count for the pace (tg_lane_charge_pace()), 100 : 300 have 50 : 50.
+ * Two cgroups that only write share the pace by weight, whatever their depths. If weights did not
+ * count for the pace (tg_lane_charge_pace()), cgroups of weights 100 and 300 would have half each.
  */
 static void test_cgroups_that_write(void)
 {
@@ -119,10 +119,13 @@ static void test_cgroups_that_write(void)
 /*
  * While NORMAL and LOW only write, LOW has its guaranteed share of the pace. This holds for large
  * shares, for requests of any size, and if LOW sends one at a time. tg_pace_charge_lane() credits
- * LOW for a write of NORMAL. If it took this credit off the charge for a write of LOW, LOW would
- * have 25 % where 20 are due, and from 50 % on NORMAL would write nothing. If it forgot LOW's debt
- * when LOW has no other write, LOW would have 89 % with 1 MiB at a time. If a small write cut off
- * the debt or credit of a large one, LOW would have 50 % where 5 are due, or 17 where 50 are.
+ * LOW for each write of NORMAL. With these defects of that function:
+ * - if a write of LOW were charged less that credit: LOW would have 25 % where 20 are due, and
+ *   NORMAL would write nothing if LOW's share is 50 % or more
+ * - if LOW's debt were forgotten when LOW has no other write: LOW would have 89 % with 1 MiB at a
+ *   time
+ * - if a small write cut off the debt or credit of a large one: LOW would have 50 % where 5 are
+ *   due, or 17 where 50 are
  */
 static void test_classes_that_write(void)
 {
@@ -154,7 +157,7 @@ static void test_classes_that_write(void)
 			.priority = LOW, .writes = true, .bytes = loads[i].low,
 			.depth = loads[i].depth,
 		});
-		/* In this time the pace allows 400 of the largest requests: 20 for 5 %. */
+		/* In this time the pace allows 400 of the largest requests, and 20 for 5 %. */
 		writes = max(loads[i].normal, loads[i].low) / SZ_1K;
 		settle_and_measure(max(2 * SECOND, 400 * SECOND * writes / loads[i].pace));
 		expect_near("LOW's share of the pace", part_of_pace(low), loads[i].share / 100.,
@@ -165,9 +168,9 @@ static void test_classes_that_write(void)
 }
 
 /*
- * A guaranteed share is no limit. After a time in which bulk used all of the device by its budget,
- * bulk has its share beside HIGH at once. If tg_settle() also charges requests that go without the
- * guarantee, bulk has nothing for seconds.
+ * A guaranteed share is no limit. After a time in which bulk used the whole device within its
+ * budget, HIGH comes, and bulk has its share at once. If tg_settle() also charged in full requests
+ * that go without the guarantee, bulk would have nothing for seconds.
  */
 static void test_share_is_no_limit(void)
 {
@@ -187,7 +190,7 @@ static void test_share_is_no_limit(void)
 /*
  * Two processes that write have equal parts of the pace, even if one of them has one write at a
  * time, and a third process reads. The reader gets turns while the pace holds writes. If these
- * turns paid the debt of the process with one write at a time, it would have 95 %.
+ * turns paid the debt of the process with one write at a time, that process would have 95 %.
  */
 static void test_one_write_at_a_time(void)
 {
@@ -205,13 +208,14 @@ static void test_one_write_at_a_time(void)
 		});
 		process_add(&(struct process){ .writes = true, .bytes = SZ_1M, .depth = 1 });
 		settle_and_measure(2 * SECOND);
-		expect_near("the pace of who has several writes", part_of_pace(deep), .5, .1);
+		expect_near("the pace of a process with several writes", part_of_pace(deep), .5,
+			    .1);
 	}
 }
 
 /*
  * Run a process that writes on each of @nr_shards hardware queues, and one that reads requests of
- * @bytes on each of the first @readers of them. Check that all queues write the same.
+ * @bytes on each of the first @readers of them. Check that all queues have equal parts of the pace.
  */
 static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int readers, u32 bytes)
 {
@@ -236,8 +240,9 @@ static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int r
 
 /*
  * Hardware queues have equal parts of the pace, even if some of them read too, and so choose
- * requests more often. If a shard that sends a write no longer waits for the pace (tg_pace_tell()),
- * two queues have up to 71 : 29, and of four queues the one that reads has up to 49 %.
+ * requests more often. If a shard that sends a write no longer counted as waiting for the pace
+ * (tg_pace_tell()), two queues would have up to 71 : 29, and of four queues the one that also reads
+ * would have up to 49 %.
  */
 static void test_hardware_queues(void)
 {
@@ -255,9 +260,9 @@ static void test_hardware_queues(void)
 
 /*
  * With a slow pace, a process of NORMAL has so many writes that they age, and go although LOW lacks
- * its share. Then the process stops, and one of NORMAL with few writes begins. A bound limits what
- * LOW lacks, so this process does not wait until LOW has had all of that. It waits for 31 ms, and
- * if tg_pace_due() has no bound, for 616 ms.
+ * its share. Then the process stops, and another process of NORMAL, with few writes, begins.
+ * tg_pace_due() bounds what LOW lacks, so the new process need not wait until LOW has had all of
+ * it. The new process waits for 31 ms, and without the bound for 616 ms.
  */
 static void test_aged_writes_end(void)
 {
@@ -311,10 +316,10 @@ static const struct process *run_crowd(u64 think_ns, double least, double most)
 }
 
 /*
- * The pace holds none of a crowd's writes. If the crowd writes more than the pace, the writes that
- * wait for the pace get a 17th of it (TG_DRAIN_PASSING is 16), without long gaps. They get nothing
- * if tg_pace_passes() charges the crowd for all of its writes. If the crowd writes less than the
- * pace, they get the rest.
+ * The pace holds none of a crowd's writes. If the crowd writes more than the pace allows, bulk's
+ * writes get a 17th of the pace (TG_DRAIN_PASSING is 16), without long gaps. They would get nothing
+ * if tg_pace_passes() charged all of the crowd's writes to the pace. If the crowd writes less, bulk
+ * gets the rest.
  */
 static void test_crowd(void)
 {
@@ -331,7 +336,7 @@ static void test_crowd(void)
 	expect_between("what bulk has of the rest", part_of_pace(bulk), .35, .5);
 }
 
-/* Return whether bulk of a shard has a request to send that the pace does not hold. */
+/* Return whether a shard has a request of bulk that the pace does not hold. */
 static bool shard_has_bulk(const struct tg_shard *shard)
 {
 	const bool pace_is_unused = kernel_now > (u64)atomic64_read(&tg.flushes.due);
@@ -364,8 +369,8 @@ static bool shard_is_left(unsigned int shard)
 }
 
 /*
- * Return whether the device has nothing to do, although the budget and the room let bulk go: only
- * the turns of shards hold it. Leave tg.budget as it was.
+ * Return whether the device has nothing to do, although the budget and the room let bulk go: then
+ * bulk waits only for the turn of another shard. Leave tg.budget as it was.
  */
 static bool device_is_left(void)
 {
@@ -381,8 +386,8 @@ static bool device_is_left(void)
 }
 
 /*
- * Update @longest, the longest time for which something was left waiting. @is says that it is left
- * now; @since is the time from which it was, or 0.
+ * Update @longest, the longest time for which a shard or the device was left waiting. @is says that
+ * this is so now, and @since when it began; @since is 0 if it is not so.
  */
 static void watch(bool is, u64 *since, u64 *longest)
 {
@@ -400,8 +405,9 @@ struct left {
 };
 
 /*
- * Run for @ns. Return the longest times in which something waited without need. A shard that sends
- * bulk does not wait, even if more of it may go: it is woken for several requests at once.
+ * Run for @ns. Return the longest times for which a shard, and the device, waited without need. A
+ * shard that sends bulk does not wait, even if more of its bulk may go: after a wake it sends
+ * several requests.
  */
 static struct left run_watched(u64 ns)
 {
@@ -433,7 +439,7 @@ static unsigned int requests_sent(void)
 	return sum;
 }
 
-/* Stop all processes. Return the number of requests that do not complete, without any pace. */
+/* Stop all processes, and the pace. Return the number of requests that do not complete in 5 s. */
 static unsigned int stop_all(void)
 {
 	const u64 until = kernel_now + 5 * SECOND;
@@ -527,9 +533,9 @@ static void expect_none_left(u32 load)
 }
 
 /*
- * Under these loads a hardware queue whose bulk may go, and an idle device with such bulk, wait for
- * REST_MS at most, and all requests complete. The longest wait is 1.04 ms. The longest waits with
- * defects:
+ * Under these loads no hardware queue whose bulk may go waits for longer than REST_MS. Nor is the
+ * device idle for longer while there is such bulk. All requests complete. The longest wait is
+ * 1.04 ms. The longest waits with defects:
  * - without the wake in tg_dispatch_request(): 9.9 ms
  * - without tg_waits_for_shards(): 10 ms
  * - without both: 20 ms, the device
@@ -540,10 +546,10 @@ static void expect_none_left(u32 load)
 static void test_any_load(void)
 {
 	/*
-	 * Of 2000 loads, those in which something was left for longest with one of these changes.
-	 * One of the 2000, load 1581, is left out: a hardware queue waits for 10 ms there. It makes
-	 * way for a cgroup that is due on another queue. But the pace holds all requests of that
-	 * cgroup, and its queue sends those of a third one.
+	 * The loads, of 2000, with the longest waits with one of these defects. Load 1581 is left
+	 * out, because a hardware queue waits for 10 ms there even without a defect. It makes way
+	 * for a cgroup that is due on another queue. But the pace holds all requests of that
+	 * cgroup, and the other queue sends requests of a third cgroup.
 	 */
 	static const u32 worst[] = {
 		582, 686, 687, 964, 1023, 1203, 1686, 610, 752, 1652, 188, 690, 748, 1556, 1576,
@@ -572,7 +578,7 @@ static void test_flush_is_waited_for(void)
 	run(5 * SECOND);
 	expect("pressed in a flush that began in time", tg_pressed(&tg), true);
 	flush_began_at = kernel_now;
-	expect("pressed in a flush of somebody else", tg_pressed(&tg), false);
+	expect("pressed in a later flush", tg_pressed(&tg), false);
 	flush_began_at = 0;
 	expect("pressed without a flush", tg_pressed(&tg), false);
 }
@@ -605,9 +611,10 @@ static void test_guaranteed_share(void)
 /*
  * Two cgroups, of weights 100 and 1, read on different hardware queues: the heavy one with several
  * requests at a time, the light one with 24 processes of HIGH. While the budget holds all requests
- * of the heavy cgroup, it sends no new ones. Each has its part all the same, whatever the sizes. If
- * a cgroup that waits does not count as asking (tg_groups_hold_bulk()), the light one's debt is
- * forgotten, and it has 15 % with 64 KiB, and 99.9 % with 512 KiB.
+ * of the heavy cgroup, this cgroup sends no new ones. Nevertheless each cgroup has its part,
+ * whatever the size of requests. If a cgroup that waits did not count as asking
+ * (tg_groups_hold_bulk()), the light cgroup's debt would be forgotten. That cgroup would have 15 %
+ * with 64 KiB, and 99.9 % with 512 KiB.
  */
 static void test_light_cgroup_on_another_queue(void)
 {
@@ -638,10 +645,11 @@ static void test_light_cgroup_on_another_queue(void)
 }
 
 /*
- * A cgroup of weight 10000 reads on two hardware queues, another one of weight 1 to 100 on a third.
- * The two queues have equal parts, whatever the sizes, although the third leaves the device to them
- * most of the time. If the third held tg_budget.turn back meanwhile, the two would both be ahead of
- * it by the most that is counted. Then the queue that asks first would have up to 99.6 %.
+ * A cgroup of weight 10000 reads on two hardware queues, another one of weight 1 or 100 on a third.
+ * The two queues have equal parts, whatever the size of requests, although the third leaves the
+ * device to them most of the time. If the third kept tg_budget.turn from rising, both queues would
+ * have the largest lead that counts (TG_LEAD_MAX). Then the one that asks first would have up to
+ * 99.6 %.
  */
 static void test_light_cgroup_yields(void)
 {
@@ -675,10 +683,10 @@ static void test_light_cgroup_yields(void)
 }
 
 /*
- * A heavy and a light cgroup on one hardware queue. The light one has one process, whose requests
- * take the device so long that nothing else comes meanwhile. Its next request is inserted before a
- * dispatcher sees both cgroups. If a cgroup that waits does not count as asking
- * (tg_groups_hold_bulk()), the light one has 97 %.
+ * A heavy and a light cgroup share one hardware queue. The light one has one process, with requests
+ * so long that no other request is inserted while the device serves one. The process inserts its
+ * next request before a dispatcher sees both cgroups. If a cgroup that waits did not count as
+ * asking (tg_groups_hold_bulk()), the light one would have 97 %.
  */
 static void test_light_cgroup_on_same_queue(void)
 {
@@ -776,10 +784,10 @@ static double longest_wait_us(struct many many)
 }
 
 /*
- * A cgroup reads a little with HIGH beside one that reads much, with the budgets that triage finds
- * and smaller ones. It is within its share of the device, so none of its reads waits. If a level of
- * the tree on which the cgroup has no siblings limits it too, one in 33 of its reads is bulk, and
- * waits for up to 10 ms.
+ * A light cgroup reads a little with HIGH beside one that reads much, with the budgets that triage
+ * finds and smaller ones. The light one is within its share, so none of its reads waits. If it were
+ * also limited on a level of the tree on which it has no siblings, one in 33 of its reads would be
+ * bulk, and wait for up to 10 ms.
  */
 static void test_light_cgroup_never_waits(void)
 {
@@ -941,9 +949,9 @@ static struct many add_light_high(u64 budget)
 
 /*
  * Time for which the budget holds bulk while the device serves other bulk counts once. If bulk
- * counted when it is sent, this time would count twice, and HIGH would have 0.12 with a budget of
- * 1.5 requests. If requests that the driver sends back counted each time (tg_device.returned), HIGH
- * would have 0.18.
+ * counted when it is sent, this time would count twice, and HIGH would have 12 % instead of 9 with
+ * a budget of 1.5 requests. If requests that the driver sends back counted each time
+ * (tg_device.returned), HIGH would have 18 %.
  */
 static void test_time_counts_once(void)
 {
@@ -961,7 +969,8 @@ static void test_time_counts_once(void)
 /*
  * A CPU may read tg_groups.clock, and another CPU with a later time may move tg_account.reach on
  * before the first one does. Then the first CPU must leave the reach as it is. If it moved
- * @reach_at back, the time in between would count again, and a light cgroup would have 59 %.
+ * tg_account.reach_at back, the time in between would count again, and a light cgroup would have
+ * 59 % of the device.
  */
 static void test_stale_clock(void)
 {
@@ -985,9 +994,10 @@ static void test_stale_clock(void)
 }
 
 /*
- * A CPU reads the clock, the gauges or the interval, and another CPU with later values goes on
- * first. The late CPU does not move tg_account.reach and reach_at back. It finds that less work was
- * done than before, even if its count of requests is higher. It does not set tg_account.asked back.
+ * A late CPU reads the clock, the gauges or the interval, and before it uses these values, another
+ * CPU uses later ones. The late CPU does not change tg_account.reach and reach_at, nor set
+ * tg_account.asked back. It finds that less work was done than before, even if its count of
+ * requests is higher.
  */
 static void test_late_cpu(void)
 {
@@ -1022,9 +1032,9 @@ static void test_late_cpu(void)
 
 /*
  * A lane, a cgroup's part of a hardware queue, is charged later for requests that find nothing
- * queued. Until then it owes for them (tg_lane.owes), for a turn at most. Each is charged exactly
- * once. A lane owes for one kind, urgent or bulk, and for one tick. If bulk was held, the first
- * bulk that goes is charged at once, which ends the hold.
+ * queued. Until then the lane owes for them (tg_lane.owes), for a turn at most. Each request is
+ * charged exactly once. A lane owes for requests of one tick, and either urgent ones or bulk. If
+ * bulk was held, the first bulk that goes is charged at once, because it ends the hold.
  */
 static void test_lane_owes(void)
 {
@@ -1084,10 +1094,10 @@ static void test_lane_owes(void)
 
 /*
  * A cgroup has many processes that ask for little, with requests so long that a flow is no longer
- * sparse after two of them. All of them count, so the cgroup is beyond its share, and none is
- * urgent, even with a budget so large that they hardly wait. If only requests of sparse flows
- * count, six urgent ones are in the device on average, and no budget protects another cgroup's
- * reader from them.
+ * sparse after two of them. All these requests are charged to the cgroup's share of urgent
+ * requests. So the cgroup is beyond its share, and none of them is urgent, even with a budget so
+ * large that they hardly wait. If only requests of sparse flows were charged, six urgent ones would
+ * be in the device on average, and no budget would protect another cgroup's reader from them.
  */
 static void test_long_requests_of_many(void)
 {
@@ -1155,8 +1165,8 @@ static void test_own_huge_requests(void)
 /*
  * Many cgroups of the highest weight read from a fast device, each less than its share. The clock
  * then advances in short steps, and each cgroup's part of a step is tiny, but the parts add up. If
- * each part is rounded down (TG_REACH_LEAST), tg_account.reach stands still: readers wait, and bulk
- * has 26 %.
+ * each part were rounded down (TG_REACH_LEAST), tg_account.reach would stand still: readers would
+ * wait, and bulk would have 26 %.
  */
 static void test_many_heavy_cgroups(void)
 {
@@ -1183,9 +1193,10 @@ static void test_many_heavy_cgroups(void)
 }
 
 /*
- * Two cgroups have only urgent requests for five seconds. Then one of them and a third one begin
- * with bulk: the two have equal parts at once. If all urgent requests that a cgroup has had count
- * later (tg_account_charge()), its bulk has 0.1 % until the third one has had as much.
+ * Two cgroups have only urgent requests for five seconds. Then one of them and a third cgroup begin
+ * with bulk, and these two have equal parts at once. If all urgent requests that a cgroup has had
+ * counted later (tg_account_charge()), bulk of the first of these two would have 0.1 % until the
+ * third cgroup has had as much.
  */
 static void test_bulk_after_urgent(void)
 {
@@ -1211,8 +1222,8 @@ static void test_bulk_after_urgent(void)
 
 /*
  * Cgroup 1 has bulk. Cgroup 2, and cgroup 3 below it, have HIGH, which uses less than its share.
- * tg_account.reach of a subtree goes on while a cgroup of another subtree is due
- * (tg_accounts_reach()). If it does not, HIGH waits for up to 70 ms.
+ * tg_account.reach of a subtree must grow while a cgroup of another subtree is due
+ * (tg_accounts_reach()). If it did not, HIGH would wait for up to 70 ms.
  */
 static void test_nested_cgroups(void)
 {
@@ -1242,8 +1253,8 @@ static void test_nested_cgroups(void)
 
 /*
  * A user makes two cgroups below a cgroup: one of weight 1 with bulk, and one of weight 10000 that
- * reads now and then. The first has a hundredth of a per cent of the part of the cgroup above, and
- * takes nothing from any other cgroup (tg_account.part).
+ * reads now and then. The light one has a hundredth of a per cent of the part of the cgroup above
+ * it, and takes nothing from any other cgroup (tg_account.part).
  */
 static void test_tiny_child(void)
 {
@@ -1327,8 +1338,9 @@ static void test_large_high_is_bulk(void)
 
 /*
  * A cgroup of weight 1 reads much with HIGH, in large requests, beside one that reads now and then.
- * It is beyond its share, so the budget limits it. Each of the other cgroup's reads takes 56 us
- * alone. If a large request of HIGH counts like one of bulk of average cost, a read takes 464 us.
+ * The light cgroup is beyond its share, so the budget limits it. A read of the other cgroup takes
+ * 56 us alone. If a large request of HIGH counted as one of bulk of average cost, such a read would
+ * take 464 us.
  */
 static void test_large_high_is_limited(void)
 {
@@ -1358,10 +1370,10 @@ static void test_large_high_is_limited(void)
 }
 
 /*
- * The driver has stopped a cgroup's hardware queue for half a second. The cgroup gets nothing for
- * that time, although its requests waited. If it does (tg_accounts_ask()), it has two thirds of the
- * device for the next 200 ms, and another cgroup nothing. The stop is no longer, because the
- * requests would age, and all would go at once.
+ * The driver has stopped a cgroup's hardware queue for half a second. The cgroup gets no more later
+ * for that time, although its requests waited. If it did (tg_accounts_ask()), it would have two
+ * thirds of the device for the next 200 ms, and another cgroup nothing. A longer stop would let the
+ * requests age, and all would go at once.
  */
 static void test_after_stop(void)
 {
@@ -1425,9 +1437,9 @@ static void test_backlog_beside_sparse(void)
 }
 
 /*
- * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. They do not keep
- * other sparse flows back later. If the cost of hinted requests adds up without bound, a sparse
- * flow waits for 94 ms then.
+ * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. After that they must
+ * not keep other sparse flows back. If the cost of hinted requests added up without bound, a sparse
+ * flow would then wait for 94 ms.
  */
 static void test_sparse_after_hinted(void)
 {
@@ -1502,5 +1514,5 @@ int main(int argc, char **argv)
 	RUN(test_any_load());
 	RUN(test_flush_is_waited_for());
 	processes_forget();
-	return end_tests("triage policy: shares are as promised, and nobody waits for nothing");
+	return end_tests("triage policy: shares are as promised, and bulk that may go, goes");
 }

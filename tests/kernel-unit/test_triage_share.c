@@ -13,8 +13,8 @@ static void test_charge(void)
 {
 	u8 level;
 
-	expect("of who never asked", tg_share_charge(0, 1000, 4, QUANTUM), -1000);
-	expect("of what is left", tg_share_charge(5000, 1000, 4, QUANTUM), 4000);
+	expect("deficit of a flow that never asked", tg_share_charge(0, 1000, 4, QUANTUM), -1000);
+	expect("deficit after a part of the turn", tg_share_charge(5000, 1000, 4, QUANTUM), 4000);
 	for (level = 0; level < TG_LEVELS; level++)
 		expect_between("weighted charge",
 			       -tg_share_charge(0, 1000000, level, U32_MAX) * (TG_LEVELS - level),
@@ -47,7 +47,7 @@ static void test_turns(void)
 	expect("turns until it may send", turns, TG_DEBT_MAX);
 }
 
-/* A class gets its guaranteed share, and less only by rounding. */
+/* A class is due its guaranteed share, or less by rounding. */
 static void test_due(void)
 {
 	u32 percent;
@@ -77,7 +77,7 @@ struct flow {
 	u64 served;
 };
 
-/* Serve flows that always have requests, by deficit round robin, like flow.c. */
+/* Serve flows that always have requests by deficit round robin, as flow.c does. */
 static void serve(struct flow *flows, u32 count, u64 until)
 {
 	struct flow *flow = flows;
@@ -103,7 +103,7 @@ static void test_equal(void)
 		{ .level = 4, .least = 5000, .most = 6000 },
 		{ .level = 4, .least = 20000, .most = 1000000 },
 		{ .level = 4, .least = 3000000, .most = 3000000 },
-		/* Small requests of many sizes. */
+		/* small requests of many sizes */
 		{ .level = 4, .least = 1000, .most = 8000 },
 	};
 	const u64 each = 2000000000;
@@ -116,7 +116,7 @@ static void test_equal(void)
 
 static void test_weighted(void)
 {
-	/* The costs of requests of flows with large weights, and with small weights. */
+	/* The largest cost of a request: in flows with large weights, in those with small ones. */
 	const u32 costs[][2] = { { 1000000, 5000 }, { 5000, 1000000 }, { 80000, 80000 } };
 	const u64 each = 500000000;
 	u32 i;
@@ -166,7 +166,7 @@ static void test_spent(void)
 	expect("a debt is paid in full", due - now, (100. - 4) * cost * 100 / percent);
 }
 
-/* Cgroups of any weights, each served while its virtual time is the lowest, share by weight. */
+/* If the cgroup with the lowest virtual time is served, cgroups share by weight. */
 static void test_time(void)
 {
 	const u32 weights[] = {1, 100, 250, 10000};
@@ -202,5 +202,5 @@ int main(int argc, char **argv)
 	RUN(test_due());
 	RUN(test_equal());
 	RUN(test_weighted());
-	return end_tests("triage share: everybody gets his part, whatever the sizes");
+	return end_tests("triage share: flows, classes and cgroups get their parts");
 }

@@ -39,7 +39,7 @@ static void test_worth_most(void)
 	}
 }
 
-/* Slow urgent requests take 40 ms alone, a seek 12 ms, and the exchange rate is the default, 8 %. */
+/* Slow urgent requests take 40 ms alone, a seek takes 12 ms, and the exchange rate is 8 %. */
 static void test_disk(void)
 {
 	expect_between("turn, in times of a slow urgent request alone",

@@ -48,7 +48,7 @@
  * @writes: it writes; otherwise it reads
  * @bytes: the length of a request
  * @depth: the number of its requests, sent or not
- * @think_ns: from the end of a request until it is sent again
+ * @think_ns: from the end of a request until the process sends it again
  * @hints: its requests are hinted: their flags say that a process waits for them
  * @asks_little: triage takes it for a process that asks for little, whatever @depth is
  * @stopped: it sends nothing
@@ -75,7 +75,7 @@ struct process {
 
 /**
  * struct cgroup - a cgroup
- * @all: account of the cgroup with those below it
+ * @all: account of the cgroup and all cgroups below it
  * @own: account of the cgroup's own requests
  * @lanes: its queued requests, for each shard
  */
@@ -96,7 +96,7 @@ static struct block_device whole_disk;
 static struct blk_mq_tags tags = { .bitmap_tags.sb.depth = TAGS };
 static struct blk_mq_hw_ctx hw_queues[MOST_SHARDS];
 static bool must_run[MOST_SHARDS];
-static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing of the hardware queue */
+static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing from the hardware queue */
 
 static struct list_head in_device;	/* requests, in the order in which the device serves them */
 static u64 device_free_at;
@@ -104,7 +104,7 @@ static u32 device_refuses;	/* the driver sends back this many of ten requests */
 static bool device_is_pressed;
 static u64 measured_from;
 
-/* The parts of triage for disks are not here, and nothing may call them. */
+/* Substitutes for triage's functions for disks. Nothing may call them, because no disk is here. */
 
 struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow, enum tg_reason *reason)
 {
@@ -326,8 +326,8 @@ static bool process_is_greedy(const struct process *p)
 }
 
 /*
- * Add a process. All its requests begin at one random time within a pause (@think_ns) from now, so
- * that processes do not keep step.
+ * Add a process. It begins to send at a random time within one pause (@think_ns) from now, so that
+ * processes do not keep step with each other.
  */
 static struct process *process_add(const struct process *like)
 {
@@ -455,7 +455,7 @@ static void device_answer(void)
 	}
 }
 
-/* While device_is_pressed, an urgent request comes in each step, so that the pace applies. */
+/* While device_is_pressed, let triage see an urgent request in each step: then the pace applies. */
 static void device_press(void)
 {
 	if (device_is_pressed)

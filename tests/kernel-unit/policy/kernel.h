@@ -230,7 +230,7 @@ static inline bool test_and_clear_bit(unsigned int bit, unsigned long *word)
 
 #define container_of(pointer, type, member) \
 	((type *)((char *)(pointer) - offsetof(type, member)))
-/* Return the entry with the node @pointer, NULL for NULL. */
+/* Return the entry whose member is at @pointer. Return NULL if @pointer is NULL. */
 #define entry_or_null(pointer, type, member) ({			\
 	__auto_type node_ = (pointer);				\
 	node_ ? container_of(node_, type, member) : NULL;	\
@@ -318,7 +318,7 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
-/* Put @node where the pointer @link is. */
+/* Insert @node before the node that @link points to. */
 static inline void hlist_link(struct hlist_node *node, struct hlist_node **link)
 {
 	node->next = *link;
@@ -540,7 +540,7 @@ struct request {
 	struct blk_mq_hw_ctx *mq_hctx;
 	/* Fields of the model (policy/device.h): */
 	struct process *process;
-	u64 at;	/* when the process may send it again, or the device answers it, in ns */
+	u64 at;	/* when the process may send the request, or the device answers it, in ns */
 };
 
 #define req_op(rq) ((enum req_op)((rq)->cmd_flags & REQ_OP_MASK))
@@ -559,7 +559,7 @@ void blk_mq_run_hw_queue(struct blk_mq_hw_ctx *hctx, bool async);
 static u64 flush_began_at __attribute__((unused));
 #define iosched_flush_began(hctx) ((void)(hctx), flush_began_at)
 
-/* Tracepoints: all are off. This keeps triage/trace.h out. */
+/* Tracepoints: all are off. Defining TG_TRACE_H keeps triage/trace.h out. */
 
 #define TG_TRACE_H
 #define trace_block_rq_insert(rq) ((void)(rq))

@@ -161,7 +161,7 @@ static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 }
 
 /*
- * Return the least time that a read occupies a die. For a read of one page this is the exact time.
+ * Return the least time for which a read occupies a die. For a read in one page this is exact.
  */
 static u32 least_read_ns(const struct flash *f, const struct model_io *io)
 {

@@ -51,7 +51,7 @@ struct hdd {
 	u64 zone_start[HDD_ZONES + 1];	/* first sector of each zone */
 	u32 zone_spt[HDD_ZONES];	/* sectors of one track of each zone */
 	u64 knee;			/* see seek_time(): a share of all tracks, in 2^-32 */
-	u64 knee_sqrt;			/* its square root, in 2^-32 */
+	u64 knee_sqrt;			/* square root of the knee, in 2^-32 */
 	u64 write_cache_sectors;
 	u64 readahead_sectors;
 

@@ -65,9 +65,9 @@ struct model_io {
 
 	struct model_io *next;
 	u64 event_ns;		/* the end of the command's present stage */
-	/* A writeback is a program of flash, or the writing of a run of a disk's write cache. */
-	u64 barrier;		/* a flush waits for the writebacks with lower numbers */
-	u32 pending;		/* transfers or writebacks that the command still waits for */
+	/* Flash numbers its programs, a disk the runs of its write cache. */
+	u64 barrier;		/* a flush waits for programs or runs with lower numbers */
+	u32 pending;		/* transfers, programs or runs that the command still waits for */
 	u32 charge;		/* a write's room in the buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
 	struct model_part parts[];

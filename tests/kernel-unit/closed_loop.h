@@ -54,10 +54,10 @@ struct scene {
 	u32 factor;		/* the target, in % of the latency without bulk */
 	u64 mistaken;		/* latency in the first @mistakes results without bulk, in ns */
 	u32 mistakes;
-	bool cached;		/* during one trial a cache answers 16 requests at once */
+	bool cached;		/* during one trial a cache answers 16 requests without delay */
 	u64 odd;		/* latency that a probe at half of @from_ms finds, in ns */
-	u64 stale;		/* latency without bulk that triage believes from 500 ms before
-				 * @from_ms on, until it learns better, in ns */
+	u64 stale;		/* 500 ms before @from_ms the estimate of the latency without bulk
+				 * becomes this, in ns */
 };
 
 struct run {
@@ -69,7 +69,7 @@ struct run {
 	double alone;		/* estimate of a slow request's latency without bulk, in us */
 	double median;		/* median of the best known budget in the second half of the run, in
 				 * us, scaled as if requests still cost what they cost at first */
-	double settled;		/* when the best known budget is close to @median for good, in s */
+	double settled;		/* from then on the best known budget is close to @median, in s */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
 };

@@ -150,7 +150,7 @@ static double run_worth(const struct frontier *frontier, const struct run *run, 
 	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;
 }
 
-/* Return the least fixed budget whose worth is at most 1 % of bulk below the largest worth. */
+/* Return the least fixed budget that is worth as much as the best one, to 1 % of bulk. */
 static const struct fixed *frontier_best(const struct frontier *frontier, u32 exchange)
 {
 	double most = -INFINITY;
@@ -163,7 +163,7 @@ static const struct fixed *frontier_best(const struct frontier *frontier, u32 ex
 	return &frontier->at[i];
 }
 
-/* Return how much less a run is worth than the best fixed budget, in % of bulk. */
+/* Return how much less a run is worth than the best fixed budget, in % of bulk's throughput. */
 static double worth_lost(const struct frontier *frontier, const struct run *run, u32 exchange)
 {
 	const struct fixed *best = frontier_best(frontier, exchange);

@@ -28,7 +28,7 @@ static void feed_after(struct detector *d, long gap)
 	detector_feed(d, d->end + gap, LENGTH);
 }
 
-/* The largest gaps that count as sequential, forward and back, do so. The next larger do not. */
+/* A gap up to the bound, forward or back, is sequential. A larger gap is random. */
 static void test_gap(void)
 {
 	static const struct {

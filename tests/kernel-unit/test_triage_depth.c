@@ -154,7 +154,7 @@ static void test_beside(void)
 	expect("calls that count batches before the last result", calls, 0);
 }
 
-/* A cache that answers two probes in a row, or every second probe, changes nothing. */
+/* A cache that answers two probes in a row, or every second one, does not change the estimate. */
 static void test_doubted(void)
 {
 	struct tg_depth depth = begun();
@@ -315,7 +315,7 @@ static void test_bounds(void)
 	}
 }
 
-/* TG_DEPTH_RARE - 1 requests in time give back what a late one takes, for any budget. */
+/* TG_DEPTH_RARE - 1 requests in time give any budget back what a late request takes from it. */
 static void test_rest(void)
 {
 	const u64 budgets[] = { 100, 1000, 10000, 1000000, TG_DEPTH_MAX / 2 };
@@ -531,14 +531,14 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* Each request raises the budget by 1/16 until one is late. So this soon happens. */
+/* Until a request is late, each one raises the budget by 1/16, so that one is late soon. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
 
 	depth.budget = LEAST;
 	run(&depth, 400, 16, 500);
-	expect("late at last", depth.missed, true);
+	expect("a request is late at last", depth.missed, true);
 }
 
 static void test_larger_bulk(void)

@@ -47,7 +47,7 @@ static void test_first(void)
 	}
 }
 
-/* The largest gaps that count as sequential, forward and back, do so. The next larger do not. */
+/* A gap up to the bound, forward or back, is sequential. A larger gap is random. */
 static void test_gap(void)
 {
 	static const struct {

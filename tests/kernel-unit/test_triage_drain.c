@@ -166,7 +166,10 @@ static double kept(const struct drive *d, double rate)
 	return d->kib * 1e9 / (d->seen.now - d->from) / rate;
 }
 
-/* Bulk fills the buffer. Flushes become short within a second, and bulk writes 94 % of @rate. */
+/*
+ * Bulk fills the buffer. Flushes become short within a second, and bulk writes 94 % of the drive's
+ * rate or more.
+ */
 static void test_full_buffer(void)
 {
 	struct drive d = usual;
@@ -178,7 +181,7 @@ static void test_full_buffer(void)
 	expect_between("bulk keeps", kept(&d, d.rate), .94, 1.001);
 }
 
-/* On drives from an SD card to a large SSD flushes become short too, and bulk writes 90 %. */
+/* Drives from an SD card to a large SSD: flushes become short, and bulk writes 90 % of the rate. */
 static void test_other_drives(void)
 {
 	static const struct { u64 rate, room, flush_ms; } drives[] = {
@@ -194,8 +197,9 @@ static void test_other_drives(void)
 		d.flush_ns = drives[i].flush_ms * MS;
 		run(&d, 20 * SECOND);
 		measure(&d, 40 * SECOND);
-		expect_between("a flush there, in flushes alone", mean_ms(&d) * MS / d.flush_ns, 1, 5);
-		expect_between("bulk keeps there", kept(&d, d.rate), .90, 1.001);
+		expect_between("a flush on another drive, in times of one alone",
+			       mean_ms(&d) * MS / d.flush_ns, 1, 5);
+		expect_between("bulk keeps on another drive", kept(&d, d.rate), .90, 1.001);
 	}
 }
 
@@ -223,7 +227,7 @@ static void test_slow_by_themselves(void)
 	expect_between("bulk keeps beside slow flushes", kept(&d, d.rate), .97, 1.001);
 }
 
-/* The drive becomes three times slower, then as fast as before: the pace follows in seconds. */
+/* The drive's rate falls to a third, and later recovers. The pace follows within seconds. */
 static void test_rate_changes(void)
 {
 	struct drive d = usual;
@@ -241,7 +245,7 @@ static void test_rate_changes(void)
 	expect_between("bulk keeps of the faster drive", kept(&d, d.rate), .92, 1.001);
 }
 
-/* Something else begins to make flushes slow. Bulk soon writes 90 % of @rate again. */
+/* Something other than bulk begins to make flushes slow. Bulk soon writes 90 % of the rate. */
 static void test_other_cause(void)
 {
 	struct drive d = usual;
@@ -268,7 +272,7 @@ static void test_bulk_pauses(void)
 	expect_between("bulk keeps after its pause", kept(&d, d.rate), .94, 1.001);
 }
 
-/* Once a second a probe keeps bulk out for 40 ms. Nevertheless bulk writes 90 % of @rate. */
+/* Once a second a probe keeps bulk out for 40 ms. Bulk still writes 90 % of the drive's rate. */
 static void test_probes(void)
 {
 	struct drive d = usual;
@@ -416,8 +420,8 @@ static void test_bad_trial_with_pace(void)
 }
 
 /*
- * The drive is three times slower for a while. A process flushes twice a second, so that a period
- * takes a second. Half a minute after the slow time, bulk has 80 % or more of the faster rate.
+ * For a while the drive has a third of its rate. A process flushes twice a second, so a period
+ * takes a second. Half a minute after the rate has recovered, bulk writes 80 % of it or more.
  */
 static void test_recovers(void)
 {
@@ -470,7 +474,7 @@ static void test_nobody_flushes(void)
 /*
  * The time between flushes is 0.1 to 4 s, so now and then they are too rare for a pace, and the
  * search begins anew. The buffer is so small that a pace gains nothing. Trials must be so rare that
- * bulk writes 96 % of @rate.
+ * bulk writes 96 % of the drive's rate.
  */
 static void test_rare_flushes(void)
 {
@@ -487,7 +491,10 @@ static void test_rare_flushes(void)
 	expect_between("bulk keeps beside rare flushes", kept(&d, d.rate), .96, 1.001);
 }
 
-/* A process flushes 0.3, 0.7, 1 or 1.9 s after its last flush. Its flushes become short too. */
+/*
+ * A process flushes rarely: 0.3, 0.7, 1 or 1.9 s after its last flush. Nevertheless its flushes
+ * become short.
+ */
 static void test_flush_now_and_then(void)
 {
 	static const u32 apart_ms[] = { 300, 700, 1000, 1900 };
@@ -539,8 +546,8 @@ static void test_tails(void)
 }
 
 /*
- * Something else makes flushes slow, at random, for as long as a trial or longer. By chance trials
- * then seem to help. Nevertheless bulk writes 80 % of @rate or more.
+ * Something other than bulk makes flushes slow at random times, for as long as a trial or longer.
+ * By chance, trials then seem to help. Nevertheless bulk writes 80 % of the drive's rate or more.
  */
 static void test_other_cause_now_and_then(void)
 {
@@ -564,7 +571,10 @@ static void test_other_cause_now_and_then(void)
 	}
 }
 
-/* For @ns, something else makes flushes take @slow_ms in every second @turn_ms, at random. */
+/*
+ * For @ns, in about half of all turns of @turn_ms, something other than bulk makes flushes take
+ * @slow_ms.
+ */
 static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 {
 	u64 turn;
@@ -576,9 +586,9 @@ static void run_other_cause(struct drive *d, u64 turn_ms, u64 slow_ms, u64 ns)
 }
 
 /*
- * Bulk writes little, and something else makes flushes slow now and then. By chance a trial seems
- * to help, and bulk's low rate becomes the pace. Then much bulk comes. In the next 20 s it writes
- * 60 % of @rate or more, whether the other cause goes on or not.
+ * Bulk writes little, and something other than bulk makes flushes slow now and then. By chance a
+ * trial seems to help, and bulk's low rate becomes the pace. Then much bulk comes. In the next 20 s
+ * it writes 60 % of the drive's rate or more, whether the other cause goes on or not.
  */
 static void test_trickle(void)
 {
@@ -732,8 +742,8 @@ static void test_bursts(void)
 }
 
 /*
- * Beside bulk, other processes write up to 90 % of @rate, and the pace does not hold their writes.
- * Nevertheless flushes are short, and bulk has 70 % or more of what the others leave.
+ * Beside bulk, other processes use up to 90 % of the drive's rate, and the pace does not hold their
+ * writes. Nevertheless flushes are short, and bulk has 70 % or more of what the others leave.
  */
 static void test_passing(void)
 {

@@ -54,7 +54,7 @@ struct scene {
 	u32 factor;		/* the target, in % of the latency without bulk */
 	u64 mistaken;		/* latency in the first @mistakes results without bulk, in ns */
 	u32 mistakes;
-	bool cached;		/* during one trial a cache answers 16 requests without delay */
+	bool cached;		/* during one trial a cache answers 16 requests without bulk at once */
 	u64 odd;		/* latency that a probe at half of @from_ms finds, in ns */
 	u64 stale;		/* 500 ms before @from_ms the estimate of the latency without bulk
 				 * becomes this, in ns */

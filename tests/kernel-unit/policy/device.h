@@ -384,7 +384,7 @@ static void process_send(struct process *p, struct request *rq)
 	rq->sector = any_between(0, 1 << 26) * (SZ_4K >> SECTOR_SHIFT);
 	rq->start_time_ns = kernel_now;
 	rq->mq_hctx = hctx;
-	/* @held is set above, so no tag is counted. */
+	/* submitter.held is set above. So leave tg_tag.held 0: then tg_put_tag() counts nothing. */
 	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter };
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);

@@ -4,8 +4,9 @@
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
  * Without turns, a request of bulk would go between any two requests of this submitter, and cost
- * two seeks: to bulk's place and back. A turn of bulk ends after a cost or a time. Until then
- * urgent requests are held, so that the arm stays with bulk's stream, which soon asks for more.
+ * two seeks: to bulk's place and back. A turn of bulk ends once it has used up a cost or a time.
+ * Until then urgent requests are held, so that the arm stays with bulk's stream, which soon asks
+ * for more.
  */
 #include <linux/ktime.h>
 
@@ -19,7 +20,7 @@
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
-/* A flush ends without an event that triage sees. Look again after this, in ns. */
+/* Nothing tells triage when a flush ends. So look again after this time, in ns. */
 #define TG_ARM_LOOK_NS NSEC_PER_MSEC
 
 /* Return the time of a seek to bulk's place, in ns: a read's cost without its data. */
@@ -66,8 +67,9 @@ static u64 tg_arm_length(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return the length of bulk's last turn and of the pause after it. If HIGH has asked lately, the
- * turn is no longer than otherwise, and the pause is longer.
+ * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH came in
+ * the second before the turn began, or later, the turn is no longer than without HIGH, and the
+ * pause is longer.
  */
 static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)
 {
@@ -104,11 +106,11 @@ static bool tg_arm_flushes(const struct tg_data *tg)
 }
 
 /*
- * Return whether urgent requests are held, because bulk's turn goes on or is due. A probe does not
- * hold them. A turn that is due begins once the disk has served the urgent requests that it has, so
- * the disk gets no more of them. But while the disk has a flush and no urgent request, the turn
- * begins later (tg_arm_opens_at()), and urgent requests go until then. If no bulk is queued, the
- * caller ends the turn (tg_arm_yield()).
+ * Return whether urgent requests are held, because bulk's turn goes on or is due. While a probe
+ * keeps bulk out, they are not held. A turn that is due begins once the disk has served the urgent
+ * requests that it has, so the disk gets no more of them. But while the disk has a flush and no
+ * urgent request, the turn begins later (tg_arm_opens_at()), and urgent requests go until then. If
+ * no bulk is queued, the caller ends the turn (tg_arm_yield()).
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {

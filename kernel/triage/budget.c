@@ -4,7 +4,8 @@
  *
  * For a second after each urgent request, a budget limits bulk in the device. The controller
  * finds this budget. A disk's bulk gets turns of the arm instead (arm.c). While flash is shared
- * (tg_is_shared()), tg_bulk_may_share() limits bulk too. At any other time nothing here limits it.
+ * (tg_is_shared()), tg_bulk_may_share() limits bulk too. At any other time nothing here limits
+ * bulk.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -21,8 +22,8 @@
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
 /*
- * A shard counts as ahead of the others by at most this many requests of average cost, or by the
- * last request that it sent if that costs more. Bulk that the shard sent while nothing limited
+ * A shard counts as ahead of the others by at most the cost of this many average requests, or by
+ * the cost of its last request if that is more. Bulk that the shard sent while nothing limited
  * bulk, or because the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB
  * take flash a millisecond.
  */
@@ -96,7 +97,7 @@ static bool tg_spaces(const struct tg_data *tg, u64 budget)
 
 /*
  * Return when gated bulk may go without a grant, in ns. While the device has an urgent request,
- * this is 4 * tg_controller.alone after the last grant. Otherwise it is half of that service time
+ * this is 4 * tg_controller.alone after the last grant. Otherwise it is tg_controller.alone / 2
  * after the last urgent request came back: the next urgent request may follow soon.
  */
 static u64 tg_gate_opens_at(const struct tg_data *tg)
@@ -174,8 +175,9 @@ static bool tg_bulk_fits(struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return whether the budget lets bulk go. The caller has seen tg_budget.pressed set. Reset it if
- * tg_pressed() is no longer true. Set @patient as tg_bulk_is_let_in() does.
+ * Return whether the budget lets bulk go. The caller has seen tg_budget.pressed set. Reset this
+ * field if tg_pressed() is no longer true. Set @patient if bulk may go because none has gone for
+ * tg_patience().
  */
 static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 {
@@ -215,7 +217,7 @@ static u64 tg_room_taken(const struct tg_data *tg)
  * Return whether bulk may go while the device is shared. If a device took every request, the
  * submitter with the most requests would get most of the device. So flash gets only as many
  * requests as keep it busy, and turns of cgroups and flows decide which. A disk takes few requests
- * anyway. Set @patient as tg_bulk_is_let_in() does.
+ * anyway. Set @patient if bulk may go because none has gone for tg_patience().
  */
 static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 {
@@ -229,7 +231,7 @@ static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 
 /*
  * Return whether the device may have another request of bulk, from any shard. Set @patient if it
- * may because no bulk was sent for the time tg_patience().
+ * may because no bulk has gone for tg_patience().
  */
 static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 {
@@ -246,7 +248,7 @@ static bool tg_shares_room(const struct tg_data *tg)
 
 /*
  * Return a shard's virtual time of fair queueing, in ns. A shard that joins the others begins
- * at the least of theirs.
+ * where they are (tg_budget.turn).
  */
 static u64 tg_turn(const struct tg_shard *shard)
 {
@@ -323,7 +325,8 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 
 /*
  * Return whether a cost is at most one shard's part of the limit. Without urgent requests a part
- * is at least a request of bulk, of @average cost, so that each shard may have one in the device.
+ * is at least a request of bulk, of @average cost, so that each shard may have one request in the
+ * device.
  */
 static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
 {
@@ -333,12 +336,12 @@ static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
 /*
  * Return true if a waiting shard may send bulk, false if it has to leave the device to others that
  * wait. While cgroups share the device, a shard may send only if its due cgroup is at most a turn
- * ahead of that of @first. Each of these shards may have an equal part of the limit, by cost.
- * Otherwise the CPU that asks first would get all of it.
+ * ahead of the due cgroup of @first. Each shard that may send has an equal part of the limit, by
+ * cost. Otherwise the CPU that asks first would get the whole limit.
  *
- * The waiting shard whose bulk has had least may send in any case. So the remainder is used, and
- * shards take turns if a part is less than one request. No other shard may send while bulk is
- * gated, or if its bulk has had over one part more than the bulk of that shard. So a shard with
+ * The waiting shard with the least virtual time may send in any case. So what the parts leave over
+ * is used, and shards take turns if a part is less than one request. No other shard may send while
+ * bulk is gated, or if its virtual time exceeds the least by more than one part. So a shard with
  * large requests, which overfill its part, gets no more than the others.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
@@ -350,7 +353,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
-	/* The shard @first may be unable to send. So the others do not wait for it for ever. */
+	/* The shard @first may be unable to send, so do not wait for it for ever. */
 	if (parts->first && tg_groups_yield(shard, parts->first))
 		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
 	if (parts->waiting <= 1)
@@ -365,8 +368,8 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard may dispatch bulk while other shards may wait. If any waits, raise the
- * turn at which shards join. @patient is what tg_bulk_is_let_in() has set.
+ * Return whether a shard may dispatch bulk while other shards may wait. If any waits, raise
+ * tg_budget.turn. @patient is what tg_bulk_is_let_in() has set.
  */
 static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool patient)
 {
@@ -389,7 +392,7 @@ bool tg_bulk_may_go_limited(const struct tg_shard *shard)
 		return false;
 	if (tg->nr_shards == 1)
 		return true;
-	/* No other shard waits, so this one takes nobody's part. */
+	/* If no other shard waits, this one may use the whole limit. */
 	if (!tg_some_may_wait(tg)) {
 		tg_turn_raise(tg, tg_turn(shard));
 		return true;
@@ -411,8 +414,8 @@ unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_part
 }
 
 /*
- * Return whether held bulk may go, and is not likely to be held again soon. Set @patient as
- * tg_bulk_is_let_in() does.
+ * Return whether held bulk may go, and is not likely to be held again soon. Set @patient if it may
+ * go because no bulk has gone for tg_patience().
  */
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 {
@@ -435,7 +438,7 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
 }
 
-/* Charge the budget and the pace for a request of bulk. */
+/* Charge a request of bulk to flash's budget or to the disk's arm, and a write also to the pace. */
 static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cost)
 {
 	struct tg_data *tg = shard->tg;
@@ -463,7 +466,7 @@ static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cos
 		WRITE_ONCE(budget->written_at, now);
 }
 
-/* Charge bulk that is dispatched while tg_charges_bulk(). */
+/* Charge a dispatched request of bulk. Called only while tg_charges_bulk() is true. */
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_budget *budget = &shard->tg->budget;

@@ -23,9 +23,10 @@
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * If no urgent request came for this long, a probe lets bulk in; in jiffies. On flash, urgent
- * requests that come every 30 ms must not let it in. Otherwise each would meet bulk, and their
- * latency without bulk would never be known. On a disk, a longer wait would cost bulk too much.
+ * A probe lets bulk in once no urgent request is in the device and none has come for this long, in
+ * jiffies. On flash this is over 30 ms: if requests come every 30 ms, a probe must hold bulk
+ * between them. Otherwise each would meet bulk, and their latency without bulk would stay unknown.
+ * On a disk so long a wait would cost bulk too much.
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2
@@ -37,13 +38,13 @@
 /* Bulk's throughput is measured over at least this many requests of average cost. */
 #define TG_ENOUGH_REQUESTS 8
 /*
- * The first budget of the search for the knee, as a multiple of tg_controller.alone. A budget of
- * once that time keeps a device just busy (Little's law).
+ * The first budget of the search for the knee, as a multiple of tg_controller.alone. A multiple of
+ * 1 would keep the device just busy (Little's law).
  */
 #define TG_FIRST_TIMES 2
 /* For this long after the last write, a drive may still write its buffer to the flash. */
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
-/* For this long after the last dispatch of bulk, it may still delay urgent requests. */
+/* Bulk may still delay urgent requests for this long after bulk was last dispatched. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
 /*
  * The room is the limit on bulk while the device is shared. It must keep the device busy. By
@@ -83,7 +84,7 @@ void tg_controller_init(struct tg_data *tg)
 	controller->least_until = jiffies + TG_LEAST_JIFFIES;
 }
 
-/* Return the latency that urgent requests should keep, in ns. Return 0 if it is not known yet. */
+/* Return the latency that few urgent requests should exceed, in ns; 0 if it is not known yet. */
 u64 tg_target(const struct tg_data *tg)
 {
 	const unsigned int target_us = READ_ONCE(tg->tunables.latency_target_us);
@@ -108,7 +109,7 @@ bool tg_finds_knee(const struct tg_data *tg)
 	return tg_exchange(tg) && !tg->rotational;
 }
 
-/* Return whether a probe keeps bulk out now; it does not while urgent requests pause. */
+/* Return whether a probe keeps bulk out now. It lets bulk in while urgent requests pause. */
 bool tg_probe_holds(const struct tg_data *tg)
 {
 	const struct tg_controller *controller = &tg->controller;
@@ -173,7 +174,7 @@ static void tg_probe_end(struct tg_data *tg)
 /*
  * Learn the latency of an urgent request, if it met no bulk (@clean). End a probe that has all its
  * samples, or whose time is over. While the estimate is not confirmed, the search for the knee
- * begins anew with each result, because it measures delays in multiples of this latency.
+ * begins anew with each result, because that search measures delays in multiples of the estimate.
  */
 static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 {
@@ -193,7 +194,7 @@ static void tg_learn_alone(struct tg_data *tg, bool clean, u64 latency)
 	}
 }
 
-/* Return for how long earlier requests may still affect the device, in ns. */
+/* Return how long requests from before a trial may still affect the device, in ns. */
 static u64 tg_felt_for(const struct tg_data *tg)
 {
 	if (time_before(jiffies, READ_ONCE(tg->budget.written_at) + TG_SETTLE_JIFFIES))
@@ -201,7 +202,7 @@ static u64 tg_felt_for(const struct tg_data *tg)
 	return TG_GONE_TIMES * READ_ONCE(tg->controller.tail);
 }
 
-/* Return whether a shard waits until bulk may go. Rate limits and the pace do not count. */
+/* Return whether any shard waits until bulk may go, not for a rate limit or the pace. */
 static bool tg_any_waits_for_bulk(const struct tg_data *tg)
 {
 	unsigned int i;
@@ -245,9 +246,10 @@ static u64 tg_learn_knee(struct tg_data *tg, u64 latency, bool limited, u64 leas
 }
 
 /*
- * Add to @excess how much longer an urgent request took than one that finds no queue. A few very
- * slow requests must not outweigh all others. Call this only while the budget holds bulk. Otherwise
- * the device may be idle for want of requests, and then slow requests tell nothing about costs.
+ * Add to @excess how much longer than TG_QUEUES_TIMES * @alone an urgent request took, but no more
+ * than this multiple: a few very slow requests must not outweigh all others. A faster request
+ * lowers @excess. Call this only while the budget holds bulk. Otherwise the device may be idle for
+ * want of requests, and then slow requests tell nothing about costs.
  */
 static void tg_learn_excess(struct tg_controller *controller, u64 latency)
 {

@@ -14,27 +14,28 @@
  *     returns false. The dispatcher that begins the hold arms the shard's watchdog, a timer
  *     that ends the hold and runs the hardware queue.
  *  3. No event that may end a hold sooner is missed. An insertion pushes its requests, and
- *     then looks at TG_HELD. A completion changes a gauge, and then looks at nr_held. The
- *     dispatch of an urgent request gives bulk a grant (tg_grant()), and then looks at
- *     nr_held. A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and
- *     then looks at inbox, gauges and grant. Each has a full barrier between its two steps.
- *     So if an event and a hold meet, at least one side sees the other.
- *     The watchdog takes care of the events that nothing else tells:
+ *     then looks at TG_HELD. Three other events look at nr_held: a completion, after it has
+ *     changed a gauge; a freed tag, after it has lowered nr_greedy; and the dispatch of an
+ *     urgent request, after it has given bulk a grant (tg_grant()). A dispatcher that begins a
+ *     hold sets nr_held and TG_HELD (tg_set_held()), and then looks at inbox, gauges,
+ *     nr_greedy and grant. Each has a full barrier between its two steps. So if an event and a
+ *     hold meet, at least one side sees the other.
+ *     After other events only the watchdog ends the hold:
  *     - time alone lets a request go: a limit or the pace opens, a gap ends, or HIGH has not
  *       come for a while;
  *     - a disk's flush ends;
  *     - a tunable changes;
  *     - a task begins to wait until requests are gone;
- *     - another shard no longer waits for bulk or the pace, or has sent so much that it is this
- *       shard's turn (tg_bulk_is_due(), tg_pace_is_closed()).
+ *     - another shard no longer waits until bulk may go or the pace opens, or has sent so much
+ *       that it is this shard's turn (tg_bulk_is_due(), tg_pace_is_closed()).
  *     If the event lets bulk of another shard go, the watchdog wakes that shard too.
  *  4. The CPU that ends a hold has the hardware queue run. After an insertion or a dispatch,
- *     the block layer runs it anyway. The watchdog and tg_wake() call tg_run(). Any other holder
- *     of a shard's lock calls tg_shard_leave(), which runs it.
+ *     the block layer runs it anyway. The watchdog and tg_wake() call tg_run(). A lock holder
+ *     that does not dispatch calls tg_shard_leave(), which runs it.
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
- *  6. Only its own requests keep the scheduler alive for an inserting task. Once pushed, they
- *     may complete, and the queue may change to another scheduler. So the task pushes and looks
- *     with preemption off, and tg_core_wait_for_inserters() waits for such tasks.
+ *  6. While a task inserts requests, only these requests keep the scheduler alive. Once pushed,
+ *     they may complete, and the queue may change to another scheduler. So the task pushes them
+ *     and looks at TG_HELD with preemption off, and tg_core_wait_for_inserters() waits for it.
  *     iosched_unregister() waits until the task has left the module's code. The block layer
  *     waits for dispatchers, completions, merges, and users of the files in sysfs. inspect.c
  *     waits for readers of those in debugfs.
@@ -59,15 +60,16 @@
 #define TG_HELD 0	/* no queued request may go yet; the watchdog is armed */
 #define TG_LIMITED 1	/* with TG_HELD: rate limits or the pace hold it; no completion ends it */
 
-/* The longest hold: after this the watchdog has the hardware queue run. */
+/* The longest hold. Then the watchdog ends it and runs the hardware queue. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
  * The shortest hold for the pace. Also the length of four other holds:
- * - A shard's bulk waits for that of other shards, but the device has no bulk, so no completion
- *   ends the hold.
+ * - A shard leaves the device to the bulk of other shards, but no bulk is in the device, so no
+ *   completion ends the hold.
  * - A cgroup is beyond its share, and a small budget holds bulk. That time counts as if all cgroups
- *   had used it, so this one is soon within its share again.
- * - A disk's bulk may go now, but could not go a moment ago: for example, a flush has just ended.
+ *   had used their parts of it, so this cgroup is soon within its share again.
+ * - A disk's bulk is due, but could not go a moment ago: a probe keeps it out, or a flush has just
+ *   ended.
  * - The policy says twice that a request may go, but finds none. That is a bug. This hold keeps the
  *   CPU from looping.
  */
@@ -75,7 +77,8 @@
 
 /*
  * A woken shard counts as waiting until it dispatches, but for two ticks at most: if its driver
- * takes nothing, it may never dispatch. One tick would not suffice: it may be nearly over.
+ * takes nothing, it may never dispatch. One tick would not suffice: the present one may be nearly
+ * over.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -86,8 +89,8 @@ static struct llist_node *tg_node(struct request *rq)
 }
 
 /*
- * Return whether a shard waits until bulk may go: it is held, and not with TG_LIMITED, or
- * it was woken and has not dispatched since. The caller needs no lock: the result may be out of
+ * Return whether a shard waits until bulk may go: it is held without TG_LIMITED, or it was
+ * woken and has not dispatched since. The caller needs no lock: the result may be out of
  * date at once anyway.
  */
 bool tg_waits_for_bulk(const struct tg_shard *shard)
@@ -99,27 +102,27 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 	/* Pairs with tg_release(): a CPU that sees the hold's end sees that the shard was woken. */
 	smp_rmb();
 	until = READ_ONCE(shard->woken_until);
-	/* A woken shard without requests does not wait: it may have dispatched them all. */
+	/* A woken shard may have dispatched all its requests by now. Then it does not wait. */
 	return until && time_before(jiffies, until) &&
 	       (READ_ONCE(shard->queued) || !llist_empty(&shard->inbox));
 }
 
 /*
- * Return whether any shard may wait until bulk may go (tg_waits_for_bulk()). This looks at no
- * shard.
+ * Return false only if no shard waits until bulk may go (tg_waits_for_bulk()). This is quick: it
+ * visits no shard. So it may return true although no shard waits.
  */
 bool tg_some_may_wait(const struct tg_data *tg)
 {
 	if (atomic_read(&tg->nr_held))
 		return true;
-	/* Pairs with tg_release(), as in tg_waits_for_bulk(). */
+	/* Pairs with tg_release(): a CPU that sees the hold's end sees that a shard was woken. */
 	smp_rmb();
 	return time_before(jiffies, READ_ONCE(tg->woken_until));
 }
 
 /*
  * Return whether a shard sends requests to the device now, or is about to. The caller needs no
- * lock, as with tg_waits_for_bulk().
+ * lock: the result may be out of date at once anyway.
  */
 bool tg_is_sending(const struct tg_shard *shard)
 {
@@ -143,12 +146,12 @@ static bool tg_release(struct tg_shard *shard)
  * not. It may in any of these cases:
  * - the driver sent it back;
  * - the device is a disk: the request can be near the head;
- * - cgroups share the device, and its cgroup is due before that of the queued requests, or none of
- *   theirs is due;
+ * - cgroups share the device, and its cgroup is due before the one that was due at the last choice,
+ *   or none was due then;
  * - it is eager, and its cgroup is within its share;
  * - it is hinted;
- * - there is a pace, it or a rate limit holds the shard, and the request passes the pace;
- * - there are rate limits, and its class is below its own.
+ * - there is a pace, but the pace never holds this request, and TG_LIMITED is set;
+ * - there are rate limits, and its class has not reached its limit.
  */
 static bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 {
@@ -188,7 +191,7 @@ static noinline bool tg_some_ends_hold(struct tg_shard *shard, struct list_head 
 	return false;
 }
 
-/* Report insertions before the requests are pushed: then they are the dispatcher's. */
+/* Report insertions. Call this before the requests are pushed: a dispatcher may free them then. */
 static noinline void tg_trace_insertions(struct list_head *list)
 {
 	struct request *rq;
@@ -215,9 +218,10 @@ static __always_inline void tg_push(struct llist_head *inbox, struct llist_node 
  * Insert new requests, or requests that the driver sent back (tg_requeue_request()). Called from a
  * task, without a lock.
  *
- * The block layer inserts requests that the driver sent back at head, but also new writes that had
- * to wait for a flush. So BLK_MQ_INSERT_AT_HEAD tells that the driver sent a request back only if
- * tg_prepare_request() has not seen the request (iosched_was_prepared()).
+ * The block layer sets BLK_MQ_INSERT_AT_HEAD for requests that the driver sent back, but also for
+ * new writes that had to wait for a flush. tg_prepare_request() has seen all of the latter. So the
+ * flag counts only for a request that tg_prepare_request() has not seen (iosched_was_prepared()).
+ * For the others, tg_requeue_request() sets tg_tag.returned.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)
@@ -418,8 +422,9 @@ static struct request *tg_take_next(struct tg_shard *shard)
 }
 
 /*
- * Call this if a shard's bulk may not go. Return whether it waits only for bulk of other shards,
- * and the device has no bulk. The other shards may be unable to send theirs.
+ * Called if a shard's bulk may not go. Return whether the shard waits only for its turn among the
+ * shards, and no bulk is in the device. Then no completion ends the hold, and the shards before it
+ * may be unable to send.
  */
 static bool tg_waits_for_shards(struct tg_data *tg)
 {
@@ -475,8 +480,8 @@ static void tg_watch(struct tg_shard *shard, u64 ns)
 
 /*
  * If any shard is held, arm this shard's watchdog to fire after @ns, when bulk may go again. This
- * shard has just sent bulk, and the watchdogs of held shards may fire later. A hold that begins
- * later uses the new time anyway.
+ * shard has just sent bulk, and the watchdogs of held shards may fire too late. A hold that begins
+ * from now on uses the new time anyway.
  */
 void tg_watch_others(struct tg_shard *shard, u64 ns)
 {
@@ -603,8 +608,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	    atomic_read(&tg->nr_held))
 		tg_wake(tg, 1);
 	/*
-	 * This shard was woken because its bulk was due, and perhaps no other shard was. Now the
-	 * pace or rate limits hold it, so it has sent nothing: pass the wake on.
+	 * This shard was woken because its bulk was due, perhaps in place of another shard. Now the
+	 * pace or rate limits hold this shard, so it has sent nothing: wake another one.
 	 */
 	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
 		tg_wake(tg, 1);
@@ -681,8 +686,8 @@ void tg_wake(struct tg_data *tg, unsigned int most)
 			tg_parts_look(tg, NULL, &parts);
 			parts.patient = patient;
 			/*
-			 * A grant is for one shard. Without room for its requests, a woken
-			 * shard would send none.
+			 * A grant is for one shard. Otherwise wake no more shards than there is
+			 * room for: without room, a woken shard would send nothing.
 			 */
 			most = min(most, parts.gated ? 1 : tg_bulk_has_room_for(tg, &parts));
 			looked = true;
@@ -759,8 +764,8 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 
 /*
  * Wait for inserting tasks whose requests have completed already (rule 6). Called with the
- * queue frozen. The block layer's own wait does not suffice: when it quiesces a queue, it waits
- * for RCU, but for SRCU instead if the driver may sleep.
+ * queue frozen. The block layer's own wait does not suffice: when it quiesces the queue of a
+ * driver that may sleep, it waits for SRCU, not for RCU.
  */
 void tg_core_wait_for_inserters(void)
 {

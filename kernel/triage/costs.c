@@ -10,8 +10,8 @@
 /* Costs are learnt over windows of this length. */
 #define TG_WINDOW_JIFFIES msecs_to_jiffies(50)
 /*
- * A device that always has this many requests in a window is busy. Flash needs several, because it
- * has many dies.
+ * A device that has at least this many requests throughout a window is busy. Flash needs several,
+ * because it has many dies.
  */
 #define TG_BUSY_FLASH 8
 #define TG_BUSY_DISK 1
@@ -33,7 +33,8 @@ void tg_costs_init(struct tg_data *tg)
 /*
  * Return the least number of requests that a shard had in the device since costs were learnt last,
  * and begin to count anew. Return 0 if no request came back, because the device may be stuck then.
- * Also return 0 if the shard sent none, because its work in that time is not known then.
+ * Also return 0 if the shard sent none: work is counted when a request is sent, so the work of that
+ * time is not known then.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {
@@ -83,8 +84,8 @@ static void tg_costs_publish(struct tg_costs *costs, const struct tg_cost learnt
 }
 
 /*
- * Return how much longer urgent requests took since the last call than if they had found no queue
- * in the device (tg_controller.excess), in ns.
+ * Return how much tg_controller.excess has grown since the last call, in ns. If it has not grown,
+ * urgent requests found no queue in the device, on average.
  */
 static s64 tg_costs_excess(struct tg_data *tg)
 {

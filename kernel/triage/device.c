@@ -57,7 +57,7 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	if (tg->nr_shards == 1)
 		return;
 	yield_point();
-	/* The bulk of other shards may be held. Pairs with tg_set_held(), as in tg_back(). */
+	/* Pairs with tg_set_held(): its caller sees the grant, or this dispatcher sees nr_held. */
 	smp_mb();
 	yield_point();
 	WRITE_ONCE(shard->granted, 1);
@@ -110,8 +110,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Return whether a request's service time is typical of others. It is not if the request
- * moves no data, or waits until its data is on the medium.
+ * Return whether a request's service time is typical of other requests. It is not if the request
+ * moves no data, or completes only once its data is on the medium.
  */
 static bool tg_is_usual(const struct request *rq)
 {
@@ -140,8 +140,8 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 }
 
 /*
- * Subtract a request from its gauge: it is @done, or the driver sent it back. Return whether
- * tg_back_noticed() must be called next, as for a few requests.
+ * Subtract a request from its gauge: it is @done, or the driver sent it back. Return whether the
+ * caller must call tg_back_noticed() next. On flash only a few requests need that.
  */
 static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
@@ -170,7 +170,7 @@ static void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool don
 	if (tag->timed || tag->measured) {
 		tg_learn_back(tg, rq, done);
 		yield_point();
-		/* What was learnt may let bulk go. Pairs with tg_set_held(). */
+		/* Pairs with tg_set_held(): its caller sees the result, or this sees nr_held. */
 		smp_mb();
 		yield_point();
 	}
@@ -194,7 +194,7 @@ void tg_requeue_request(struct request *rq)
 
 /*
  * Subtract a request's tag from those of its submitter, if it was counted. If fewer submitters are
- * greedy now, bulk may go: wake held shards, like tg_back_noticed().
+ * greedy now, bulk may go, so wake held shards.
  */
 static __always_inline void tg_put_tag(struct tg_data *tg, struct request *rq)
 {
@@ -207,7 +207,10 @@ static __always_inline void tg_put_tag(struct tg_data *tg, struct request *rq)
 		tg_wake(tg, tg->nr_shards);
 }
 
-/* The rest of tg_finish_request() for a few requests; apart, so that others save no registers. */
+/*
+ * Do the rest of tg_finish_request() for a request that needs tg_back_noticed(). A function of its
+ * own, so that the other requests do not pay for saved registers.
+ */
 static noinline void tg_finish_noticed(struct tg_shard *shard, struct request *rq)
 {
 	tg_back_noticed(shard, rq, true);

@@ -17,7 +17,7 @@
 
 /*
  * Sparse flows may use this many quanta before the backlog's first request. From then on, while
- * both wait, the cost of sparse flows' requests may be this many times that of the backlog's.
+ * both wait, sparse flows' requests may cost this many times as much as the backlog's requests.
  */
 #define TG_SPARSE_TURNS_FLASH 16
 #define TG_SPARSE_TURNS_DISK 4
@@ -127,7 +127,7 @@ void tg_flows_exit(struct tg_shard *shard)
 /*
  * Make the table larger if the number of tags grew, so that each tag has a flow again. The queue
  * is frozen, so no request is queued. If there is no memory, the old table stays. A submitter
- * that then finds no free flow uses the common flow of the class, and shares its turns.
+ * that then finds no free flow shares the common flow of the class, and the turns of this flow.
  */
 void tg_flows_resize(struct tg_shard *shard)
 {
@@ -602,8 +602,8 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 		class->sparse_leads = min_t(s64, class->sparse_leads, 0);
 	for (;;) {
 		/*
-		 * This limit keeps sparse flows from delaying the backlog. If @little is false, the
-		 * backlog waits anyway, so hinted requests need no limit.
+		 * This limit keeps sparse flows from delaying the backlog for long. If @little is
+		 * false, the backlog waits anyway, so hinted requests need no limit.
 		 */
 		while ((!little || class->sparse_leads <= most) &&
 		       (flow = tg_flow_first(shard, class, little))) {
@@ -613,7 +613,7 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
 			}
 			tg_flow_demote(shard, class, flow);
 		}
-		/* Look at the backlog only now: the loop may have given it its first flow. */
+		/* Look at the backlog only now: the loop may have moved a flow to it. */
 		rq = bulk ? tg_flow_next_bulk(shard, lane, of, reason) : NULL;
 		if (rq || !bulk || !class->paced || class->sparse_leads <= 0)
 			return rq;
@@ -626,11 +626,10 @@ struct request *tg_flow_next(struct tg_shard *shard, struct tg_lane *lane,
  * Count a request of @cost that a flow of the class sends, for the limit on sparse flows. Once
  * sparse flows have had all that they may (@most), each request of the backlog lets them send
  * tg_sparse_turns() times its cost. So the backlog's part does not depend on the sizes of requests.
- * If the backlog sends a request before that, the count begins again.
+ * If the backlog sends a request before sparse flows have had @most, the count begins again.
  *
- * Hinted requests may exceed the limit, and a user may lower it. Of what sparse flows have had, at
- * most twice the limit counts: otherwise the backlog would keep the other sparse flows back for
- * long.
+ * Hinted requests may exceed the limit, and a user may lower the limit. So count at most twice the
+ * limit: otherwise the backlog would keep sparse flows back for long.
  */
 static void tg_class_count(const struct tg_shard *shard, struct tg_class *class, bool sparse,
 			   u32 cost)
@@ -687,8 +686,8 @@ u64 tg_flow_take(struct tg_shard *shard, struct request *rq)
 					tg_quantum(shard));
 	tg_class_count(shard, class, flow->sparse, cost);
 	/*
-	 * Charge NORMAL's share only if that share let this request go. So each shard exceeds the
-	 * share by one request at most.
+	 * Charge NORMAL's share only if this request needed the share to go: before HIGH, or
+	 * outside bulk's budget. Each shard exceeds the share by one request at most.
 	 */
 	if (hinted &&
 	    (shard->counts[PRIO_CLASS_HIGH].queued || tg_little_is_bulk(shard->tg)))

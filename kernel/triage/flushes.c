@@ -6,8 +6,8 @@
  * layer counts a disk's flushes and the time that they take, for /proc/diskstats. From these two
  * sums, and from the length of the writes that triage has sent, drain.h learns a pace.
  *
- * The pace holds writes only: other requests do not fill the buffer. Like a rate limit, it holds no
- * request that a task waits for (limits.c).
+ * The pace holds writes only: other requests do not fill the buffer. Like a rate limit, the pace
+ * holds nothing while a task waits until requests are gone (limits.c).
  */
 #include <linux/blkdev.h>
 #include <linux/jiffies.h>
@@ -22,19 +22,19 @@
 
 #define TG_LOOK_JIFFIES nsecs_to_jiffies(TG_DRAIN_PERIOD)
 /*
- * The largest burst: what the pace allows in this time. A hold for the pace lasts for a millisecond
- * (TG_REST_NS), and a timer may be late. A larger burst would delay flushes more.
+ * The largest burst: what the pace allows in this time. A hold for the pace lasts for at least a
+ * millisecond (TG_REST_NS), and a timer may be late. A larger burst would delay flushes more.
  */
 #define TG_PACE_BURST_NS (2 * NSEC_PER_MSEC)
 /*
- * A shard may be ahead of another by this much of the pace. A shard that waits looks again within a
- * millisecond, and by then the pace has let that much more go.
+ * A shard may be ahead of another by what the pace allows in this time. A hold for the pace lasts
+ * for at least a millisecond (TG_REST_NS), so a shard that waits may look again that late.
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
- * A shard, cgroup or class counts as waiting for this long after the pace held one of its writes:
- * the longest hold, plus two ticks. After this time others no longer wait for it: its driver may
- * take no requests, or it may have no writes.
+ * For this long after the pace held one of its writes, a shard, cgroup or class counts as waiting
+ * for the pace: the longest hold, plus two ticks. After this time the others no longer leave the
+ * pace to it: its driver may take no requests, or it may have no writes.
  */
 #define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
@@ -58,8 +58,8 @@ u64 tg_flush_age(const struct tg_data *tg)
 }
 
 /*
- * Return the length of all writes that were sent while the device was pressed, of bulk and beside
- * bulk, in KiB.
+ * Return the length of all writes of bulk, and of urgent writes beside bulk, that were sent while
+ * the device was pressed, in KiB.
  */
 static u64 tg_written(const struct tg_data *tg)
 {
@@ -72,9 +72,8 @@ static u64 tg_written(const struct tg_data *tg)
 }
 
 /*
- * Learn the pace. There is none on a disk, or if the administrator has set a latency in place of an
- * exchange rate. Called every TG_LOOK_JIFFIES or so while the device is pressed, when @rq is being
- * sent.
+ * Learn the pace. There is none on a disk, or without an exchange rate (tg_exchange()). Called
+ * every TG_LOOK_JIFFIES or so while the device is pressed, when @rq is being sent.
  */
 noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
@@ -114,7 +113,7 @@ noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 
 /*
  * Return a shard's virtual time of fair queueing for the pace, in ns. A shard that joins the others
- * begins at the least of theirs.
+ * begins where they are (tg_flushes.turn).
  */
 static u64 tg_pace_turn(const struct tg_shard *shard)
 {
@@ -184,14 +183,14 @@ static void tg_pace_turn_charge(struct tg_shard *shard, u64 cost)
 	WRITE_ONCE(shard->pace_turn, turn + cost);
 }
 
-/* Return the time in which the pace allows as much as the length of a write, in ns. */
+/* Return how long the pace takes to allow a write of this length, in ns. */
 static u64 tg_pace_cost(const struct request *rq, u32 pace)
 {
 	return tg_limit_charged(0, 0, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), pace);
 }
 
 /*
- * Return how much of its @cost to charge a write that the pace never holds (tg_drain_passes()), in
+ * Return how much of @cost to charge for a write that the pace never holds (tg_drain_passes()), in
  * ns.
  */
 static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
@@ -207,12 +206,13 @@ static u64 tg_pace_passes(struct tg_flushes *flushes, u64 cost, u64 now)
 }
 
 /*
- * Count a write that is dispatched while the device is pressed, of bulk or beside bulk, and charge
- * the pace.
+ * Count a write of bulk, or an urgent write beside bulk, that is dispatched while the device is
+ * pressed, and charge it to the pace.
  *
- * The pace never holds urgent writes, writes that the driver sent back, writes of HIGH (even of a
- * cgroup beyond its share), and writes of sparse flows. While a task waits for the end of all
- * requests, the pace holds no write. tg_drain_passes() limits the charge for all these writes.
+ * The pace holds no urgent write, no write that the driver sent back, no write of HIGH (even of a
+ * cgroup beyond its share), and no write of a sparse flow. It holds no write at all while a task
+ * waits until requests are gone. tg_drain_passes() limits the charge for all writes that the pace
+ * does not hold.
  */
 void tg_flushes_charge(struct tg_shard *shard, struct request *rq)
 {
@@ -258,7 +258,7 @@ static bool tg_lane_awaits_pace(const struct tg_shard *shard, const struct tg_la
 	       tg_class_awaits_pace(shard, lane, PRIO_CLASS_LOW);
 }
 
-/* Return the lane that the pace is for next (tg_shard.pace_first). */
+/* Return the lane that may use the pace before the others, or NULL (tg_shard.pace_first). */
 static const struct tg_lane *tg_pace_first(const struct tg_shard *shard)
 {
 	const struct tg_lane *lane, *first = NULL;
@@ -284,7 +284,7 @@ static s64 tg_pace_due(s64 due, s64 ns)
 }
 
 /*
- * Charge a write that leaves its flow to its cgroup's account, and to its class. While both wait,
+ * Charge a chosen write to its cgroup's account, and to its class. While NORMAL and LOW both wait,
  * LOW has its guaranteed share of what the @pace allows, and NORMAL has the rest. Aged writes go
  * whichever class is due, so tg_pace_due() bounds what the other class then lacks. A class that
  * does not wait lacks nothing, but its debt stays. If no flow of the class has another write to
@@ -313,8 +313,7 @@ void tg_pace_charge_lane(struct tg_shard *shard, struct tg_lane *lane, struct re
 
 /*
  * Return whether the other class of the lane, or another cgroup, may use the pace before this
- * class. The pace has accounts of its own. In an account of the device's time, reads would use up a
- * cgroup's share, and its writes would get none.
+ * class. Only the accounts of the pace count, not those of the device's time (enum tg_shared).
  */
 static bool tg_pace_is_of_others(const struct tg_shard *shard, const struct tg_lane *lane,
 				 enum prio_class class)

@@ -38,11 +38,11 @@
  * cgroups ask again.
  */
 #define TG_ASKS_JIFFIES msecs_to_jiffies(20)
-/* The whole device, as a tg_account.part. */
+/* The value of tg_account.part that stands for the whole device. */
 #define TG_WHOLE BIT_ULL(32)
 /*
- * The most device time by which the reach grows at once, in ns. A cgroup that has not used so much
- * by then has saved enough.
+ * The most device time by which the reach grows at once, in ns. More would not help any cgroup:
+ * what it has not used, it keeps only up to one slack (tg_account_use()).
  */
 #define TG_REACH_MAX ((s64)NSEC_PER_SEC)
 /* The least virtual time by which the reach grows at once, in ns. So rounding takes at most 1 %. */
@@ -77,8 +77,8 @@ static u64 tg_groups_done(const struct tg_data *tg)
 }
 
 /*
- * Record that a request of the cgroup @group came. Called if the shard's last request was of
- * another cgroup, or came before this tick.
+ * Record that a request of the cgroup @group came. Called for a shard's first request in a tick,
+ * and whenever a request is of another cgroup than the one before it.
  */
 void tg_groups_met(struct tg_shard *shard, const void *group)
 {
@@ -131,8 +131,8 @@ static void tg_raise(atomic64_t *time, u64 least)
 
 /*
  * Return how far a cgroup may be ahead while it is within its share, in ns of virtual time. After a
- * pause it may be as far behind (tg_account_join()). This is TG_SPARSE_DEBT turns, the largest debt
- * with which a flow is sparse. For the pace it is the longest hold.
+ * pause it may be behind by at least as much (tg_account_join()). This is TG_SPARSE_DEBT turns, the
+ * largest debt with which a flow is sparse. For the pace it is the longest hold.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
 			    enum tg_shared of)
@@ -182,10 +182,10 @@ static void tg_account_is_due(const struct tg_account *account, enum tg_shared o
 }
 
 /*
- * Charge an account, and those above it. When bulk goes, tg_account_is_due() moves @now of the
- * siblings. Urgent requests do not wait until their cgroup is due. So they move @now here, if the
- * account is ahead of it by more than the longest hold. Otherwise the cgroup's bulk would later
- * wait until a cgroup that joins is even with it.
+ * Charge an account, and those above it. When bulk goes, tg_account_is_due() raises the parent's
+ * tg_had.now. Urgent requests do not wait until their cgroup is due, so they raise it here: to the
+ * account's time less the longest hold. Otherwise the cgroup's bulk would later wait until a cgroup
+ * that joins has caught up.
  */
 static void tg_account_charge(const struct tg_data *tg, struct tg_account *account,
 			      enum tg_shared of, bool urgent, u64 cost)
@@ -257,7 +257,7 @@ static bool tg_account_meets(const struct tg_account *account)
 
 /*
  * Return how far account @a is ahead of account @b, in ns of virtual time. Compare the two
- * ancestors that are just below their first common ancestor. Both accounts are of lanes, so neither
+ * ancestors that are just below the lowest common ancestor. Both accounts are of lanes, so neither
  * is an ancestor of the other. Set @child, unless it is NULL, to this ancestor of @a.
  */
 static s64 tg_account_leads(const struct tg_account *a, const struct tg_account *b,
@@ -330,7 +330,8 @@ static void tg_groups_advance(struct tg_data *tg, bool sends)
 /*
  * Return by how much the reach of an account's children grows, in ns of virtual time, when the
  * device's clock has moved on by @since ns. The account has its part of that time, and its children
- * that ask share this part by weight. @since is below 0 if another CPU has read the clock later.
+ * that ask share this part by weight. @since is below 0 if another CPU, which has read the clock
+ * later, has moved @reach_at already.
  */
 static u64 tg_account_gains(const struct tg_account *account, s64 since)
 {
@@ -340,7 +341,7 @@ static u64 tg_account_gains(const struct tg_account *account, s64 since)
 	return div_u64(part * 100, max(tg_account_asking(account), 1u));
 }
 
-/* Let an account and its siblings reach up to the clock. Do the same for each account above it. */
+/* Bring the @reach of each account above this one up to tg_groups.clock. */
 static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *account)
 {
 	const s64 clock = atomic64_read(&tg->groups.clock);
@@ -358,9 +359,9 @@ static void tg_accounts_reach(const struct tg_data *tg, struct tg_account *accou
 }
 
 /*
- * Record that an account asks for device time, and those above it. An account that has not asked
- * lately has paused, even if it has requests: its driver may have stopped the hardware queue. First
- * share the time until now, among the accounts that asked until now.
+ * Record that an account, and those above it, ask for device time. First divide the time up to now
+ * among the accounts that asked up to now. An account that has not asked lately has paused, even if
+ * it has requests: the driver may have stopped the hardware queue.
  */
 static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 {
@@ -395,8 +396,8 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 }
 
 /*
- * Record that the budget holds bulk of a shard, so its cgroups ask for device time. Set held_from
- * only if the budget is so small that the hold leaves the device idle.
+ * Record that the budget holds a shard's bulk, so that bulk's cgroups ask for device time. Set
+ * held_from only if the budget is so small that the hold leaves the device idle.
  */
 void tg_groups_hold_bulk(struct tg_shard *shard)
 {
@@ -419,8 +420,8 @@ void tg_groups_hold_bulk(struct tg_shard *shard)
 }
 
 /*
- * Return whether an account has used more than its share allows. @gains is virtual time, in ns, by
- * which its siblings and it reach further than tg_account.reach says.
+ * Return whether an account has used more than its share allows. @gains is the virtual time, in ns,
+ * by which the parent's @reach would grow if it were updated now.
  */
 static bool tg_account_is_ahead(const struct tg_data *tg, const struct tg_account *account,
 				u64 gains)
@@ -482,7 +483,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	return tg_lane_exceeds(shard, lane, &clock);
 }
 
-/* Return whether a lane's cgroup is due before the cgroup that was last due on the shard. */
+/* Return whether a lane's cgroup is due before the one last due on the shard, or none was due. */
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 {
 	const struct tg_account *due;
@@ -581,9 +582,9 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 
 /*
  * Let a lane's cgroup owe for a request that goes to the device. @eager says that it is eager, or
- * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the way of
- * the arm. @owes_eager leaves out the way, because it is compared with the clock of the device's
- * cgroups, which counts only costs.
+ * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the time of
+ * a stream's seek (tg_disk_take()). @owes_eager leaves out this seek, because tg_groups.clock, with
+ * which it is compared, counts only costs.
  */
 static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			bool eager, u64 time)
@@ -622,9 +623,9 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for the shard's only request. All CPUs write the accounts. So the lane may
- * owe for its requests of one tick, up to a turn. But if a small budget has held bulk, bulk that
- * goes is charged at once, because this ends the hold.
+ * Charge a lane's cgroup for the shard's only request. All CPUs share the accounts, so writes to
+ * them are slow. So the lane may owe for its requests of one tick, up to a turn. But if a small
+ * budget has held bulk, bulk that goes is charged at once, because this ends the hold.
  */
 void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 bool eager)
@@ -770,7 +771,8 @@ static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *
 
 /*
  * Return whether rate limits or the pace hold all requests of a lane. If the pace holds all of a
- * class, record that: while other lanes may send, no choice asks this class for a request.
+ * class, record that here: while other lanes may send, no choice asks this class for a request, and
+ * so none would record it.
  */
 static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -802,9 +804,7 @@ void tg_lane_turn(struct tg_shard *shard)
 
 	tg_note_tick(&shard->tg->groups.shared_at);
 	list_for_each_entry(lane, &shard->lanes, entry) {
-		/*
-		 * Without this, a held lane would later get turns for the time in which it is held.
-		 */
+		/* Without this, the lane would later get turns for the time of the hold. */
 		if (tg_lane_is_held(shard, lane)) {
 			tg_lane_join(shard, lane);
 			continue;
@@ -884,8 +884,8 @@ struct tg_cgroup {
  * @data: the block layer's part
  * @weight: its weight on this device, or 0 to use that of struct tg_cgroup. Guarded by the blkcg's
  *	lock
- * @all: account of the cgroup with those below it; its parent is known from the first request on
- * @own: account of the cgroup's own requests; they share with the requests of cgroups below it
+ * @all: account of the cgroup with those below it; the first request sets @parent
+ * @own: account of the cgroup's own requests, which share with the cgroups below it
  * @rcu: delays freeing the memory, because tg_groups_lead(), tg_lane_precedes() and
  *	tg_lane_of_current() may still read it
  * @nr_lanes: number of @lanes
@@ -916,7 +916,7 @@ static struct tg_group *tg_group_of(const struct blkcg_gq *blkg)
 	return data ? container_of(data, struct tg_group, data) : NULL;
 }
 
-/* Return the cgroup above a cgroup on a device. Return NULL if that is the root, or not known. */
+/* Return a cgroup's parent on a device, or NULL if the parent is the root or not known. */
 static struct tg_group *tg_group_above(const struct tg_group *group)
 {
 	const struct blkcg_gq *above = group->data.blkg->parent;
@@ -999,7 +999,7 @@ struct tg_lane *tg_lane_of_current(struct tg_shard *shard)
 	return group ? &group->lanes[shard->index] : &shard->lane;
 }
 
-/* Return the number of the cgroup whose lane a bio's request would join. */
+/* Return the number of the cgroup whose lane a bio's request would join; 0 for the root's lane. */
 u64 tg_group_id(struct tg_data *tg, const struct bio *bio)
 {
 	const struct tg_group *group = tg_group_of_bio(tg, bio);
@@ -1007,7 +1007,7 @@ u64 tg_group_id(struct tg_data *tg, const struct bio *bio)
 	return group ? group->lanes[0].id : 0;
 }
 
-/* Give a cgroup's account the weight that is set. */
+/* Give a cgroup's account the weight set for the device, or else the weight for all devices. */
 static void tg_group_weigh(struct tg_group *group)
 {
 	lockdep_assert_held(&group->data.blkg->blkcg->lock);

@@ -125,7 +125,8 @@ static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 	int class;
 
 	/*
-	 * A lane that is not in the list has no requests. Check the root's lane: it always exists.
+	 * A lane that is not on the list must have no requests. Check this for the root's lane:
+	 * only that one is sure to exist.
 	 */
 	if (!shard->lane.queued && !tg_lane_is_empty(&shard->lane))
 		return "the count of a class";
@@ -209,8 +210,9 @@ void tg_inspect_exit(struct tg_data *tg)
 #ifdef CONFIG_BLK_DEBUG_FS
 
 /*
- * Show a queue's scheduler. The lock keeps it from exiting meanwhile. Since 6.16 a debugfs file may
- * be read after its scheduler has gone, and the queue may have another one by then.
+ * Show a queue's scheduler. The lock keeps the scheduler alive while it is shown. Since
+ * 6.16 a debugfs file may be read after its scheduler has gone, and the queue may have another one
+ * by then.
  */
 static int tg_show(struct request_queue *q, struct seq_file *m,
 		   void (*show)(struct tg_data *tg, struct seq_file *m))
@@ -275,7 +277,7 @@ static void tg_show_aged(struct tg_data *tg, struct seq_file *m)
 	tg_show_counts(tg, m, tg_aged);
 }
 
-/* Show whether each shard's counts match its lists. Lock each shard while checking it. */
+/* Show whether each shard's counts match its lists, or the first mismatch. */
 static void tg_show_audit(struct tg_data *tg, struct seq_file *m)
 {
 	const char *differs = NULL;
@@ -321,12 +323,12 @@ struct tg_in_flight {
 /*
  * Count a request if triage has sent it to the device. Other requests that this function sees
  * belong to another queue with the same tags, or have bypassed the scheduler. The counts are only
- * approximate, because requests change meanwhile.
+ * approximate, because requests go and come back while they are counted.
  */
 static bool tg_count_in_flight(struct request *rq, void *data)
 {
 	struct tg_in_flight *found = data;
-	/* A tag that changes meanwhile may be counted wrongly. This does no harm. */
+	/* Read without a lock: a tag that another CPU is changing may be counted wrongly. */
 	const struct tg_tag tag = data_race(*tg_tag(rq));
 
 	if (rq->q == found->queue && iosched_was_prepared(rq) && tag.cost &&
@@ -410,12 +412,12 @@ static void tg_show_depth(struct tg_data *tg, struct seq_file *m)
 		   tg_target(tg));
 	seq_printf(m, "room %llu\n", READ_ONCE(controller->room));
 	seq_printf(m, "trials %lu\n",
-		   data_race(controller->knee.trials)); /* may change meanwhile */
+		   data_race(controller->knee.trials)); /* only shown, so read without a lock */
 	seq_printf(m, "taken %lu\n",
-		   data_race(controller->knee.taken)); /* may change meanwhile */
+		   data_race(controller->knee.taken)); /* only shown, so read without a lock */
 	seq_printf(m, "pace %u\n", READ_ONCE(tg->flushes.pace));
 	seq_printf(m, "flush_alone %llu\n",
-		   data_race(tg->flushes.drain.alone)); /* may change meanwhile */
+		   data_race(tg->flushes.drain.alone)); /* only shown, so read without a lock */
 }
 
 /*

@@ -3,9 +3,9 @@
  * Enforces the rates that the administrator sets for classes. A rate also limits guaranteed shares
  * and aged requests, but not a request that the driver sent back.
  *
- * A limit holds no request that a task waits for: a task that freezes the queue waits for all, and
- * a task that takes a CPU offline waits for those of the CPU's hardware queue. Bulk's budget does
- * not hold these requests either (order.c).
+ * No limit holds requests while a task waits until they are gone: a task that freezes the queue
+ * waits for all requests, and a task that takes a CPU offline waits for the requests of that CPU's
+ * hardware queue. Bulk's budget does not hold these requests either (order.c).
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Chooses a flow's next request. On flash it is the oldest. On a disk it is the next one behind
- * the flow's last request, unless the oldest has waited for too long. The disk waits for a
+ * Chooses a flow's next request. On flash it is the oldest. On a disk it is the next one by sector
+ * behind the flow's last request, unless the oldest has waited for too long. The disk waits for a
  * moment for a sequential flow whose submitter is about to ask for more, or whose small request
  * is about to grow. Meanwhile it serves requests of other flows near the head, because several
  * submitters may read one file together.
@@ -24,8 +24,8 @@
 /* A request does not wait for bios for longer than this. */
 #define TG_GATHER_JIFFIES msecs_to_jiffies(8)
 /*
- * A request is near if it is at most this far from the head. To go that far takes less time than a
- * seek.
+ * A request is near if it is at most this far from the head: the head gets there in less time than
+ * a seek takes.
  */
 #define TG_NEAR_SECTORS 2048
 /* tg_disk_near() looks for a near request in this many flows. */
@@ -42,7 +42,7 @@
 
 /*
  * Record that a request has come. If its submitter had no other request for longer than the
- * tunable anticipation, it has paused, and the flow's run in sequence has ended.
+ * tunable anticipation, the submitter has paused, and the flow's run in sequence has ended.
  */
 void tg_disk_came(struct tg_shard *shard, struct tg_flow *flow, struct request *rq)
 {
@@ -94,8 +94,8 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 /*
  * Return a flow of the backlog whose oldest request is near the head, and whose debt is not too
  * large. Look only at the first TG_NEAR_FLOWS flows. Return NULL if there is no such flow. But if
- * the whole backlog is near and too far in debt, no other flow waits. Then give the first flow a
- * turn, which lowers its debt, and return it.
+ * all flows of the backlog are near and too far in debt, return the first one, and give it a turn,
+ * which lowers its debt: no other flow waits.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -206,9 +206,9 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 }
 
 /*
- * Return how long the disk should wait for the awaited flow's next request, in ns. Return 0 if it
- * should not wait. This time begins when the disk has answered, because a reader asks for no more
- * before that.
+ * Return how long the disk should wait for the awaited flow's next request, in ns. If it should not
+ * wait, forget the flow and return 0. The wait begins when the disk has answered, because a reader
+ * asks for no more before that.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

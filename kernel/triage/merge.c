@@ -31,7 +31,7 @@ static noinline bool tg_bio_merge_queued(struct tg_shard *shard, struct request_
 	enum prio_class class;
 	bool merged = false;
 
-	/* Do not wait for the lock: a merge is not worth it. */
+	/* Do not wait for the lock: a merge is not worth the wait. */
 	if (!id || !READ_ONCE(shard->tg->tunables.merge) || !spin_trylock(&shard->lock))
 		return false;
 	WRITE_ONCE(shard->tried_at, jiffies);
@@ -70,7 +70,7 @@ static bool tg_may_merge(const struct tg_shard *shard)
 /*
  * Try to merge a bio into a queued request. Called for each bio before it gets a request. A
  * polled bio gets a request of a hardware queue for polling. If that queue has a shard of its
- * own, this function does not find it, and merges no bio there.
+ * own, this function does not search that shard, so no bio joins a request there.
  */
 bool tg_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {

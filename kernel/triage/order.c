@@ -7,9 +7,9 @@
  * - Bulk has turns of a disk's arm.
  * - Hinted requests of NORMAL may use NORMAL's share before HIGH.
  *
- * A class that has reached its rate limit has to wait, and so have writes of bulk beyond their
- * pace, however long they have waited. A request that the driver sent back goes before all others,
- * and has no limit.
+ * A class that has reached its rate limit has to wait, however long its requests have waited. So do
+ * writes of bulk while the pace holds them. A request that the driver sent back goes before all
+ * others, and has no limit.
  */
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
@@ -28,7 +28,7 @@ static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class c
 /*
  * Return the request that was the first to exceed its class's aging time. Return NULL if no request
  * has. Leave out a class that has reached its rate limit, and a class whose oldest request the pace
- * holds. So if all writes have aged, they go at the pace, oldest first.
+ * holds. So aged writes do not exceed the pace, and go oldest first.
  */
 static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -55,7 +55,7 @@ static struct request *tg_next_aged(struct tg_shard *shard, struct tg_lane *lane
 		due = at;
 		found = rq;
 	}
-	/* No other request can exceed its aging time before the next tick. */
+	/* No request can exceed its aging time before the next tick. */
 	if (!found && !paced)
 		lane->young_until = jiffies + 1;
 	return found;
@@ -88,10 +88,9 @@ static struct request *tg_next_reserved(struct tg_shard *shard, struct tg_lane *
  * Charge the class @served of a lane for @time ns of the device, and credit the lane's other
  * classes that wait.
  *
- * A share is a guarantee and no limit. So a request that went for another reason uses up what its
- * class is owed, and no more. But a request that went as part of the share (@reserved) is charged
- * in full. Otherwise a class whose requests are longer than a quantum would have a multiple of its
- * share.
+ * A share is a guarantee and no limit. So a request that did not go as part of the share only uses
+ * up what its class is owed. But a request that did (@reserved) is charged in full. Otherwise a
+ * class whose requests are longer than a quantum would have a multiple of its share.
  *
  * A class without requests, or one that its rate limit holds, saves up nothing. A class that the
  * pace holds saves up at most two quanta of its share: enough to go first when it may write.

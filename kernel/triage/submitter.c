@@ -21,10 +21,10 @@
 /*
  * While some submitter holds several tags, or cgroups meet and one may crowd the others, a task may
  * take only a part of each 64 tags. A task of HIGH may take all. A task that asks for little and is
- * not of LOW may take LITTLE, all but the last. Any other task may take FULL, or PRESSED if urgent
- * requests come.
+ * not of LOW may take LITTLE of 64. Any other task may take FULL, or PRESSED if urgent requests
+ * come.
  *
- * A task whose cgroup crowds the others may take at most HALF, or one less if its limit would
+ * A task whose cgroup crowds the others may take at most HALF, or HALF - 1 if its limit would
  * otherwise be FULL or PRESSED. A cgroup gets its share only if one of its requests is queued
  * whenever its turn comes. So half of the tags are left to cgroups that have fewer requests queued.
  * The other half fills the device: by default, a device that takes up to 128 requests has twice as
@@ -38,8 +38,8 @@
 #define TG_TAGS_HALF 32
 
 /*
- * Replaces 0 in @held when an entry leaves its table. Then @held stays negative if a CPU adds
- * to it.
+ * Replaces 0 in @held when an entry leaves its table. So a CPU that adds to @held later finds it
+ * negative, and does not use the entry.
  */
 #define TG_GONE INT_MIN
 /* An unused entry stays for at least this time. After that, no state in it matters. */
@@ -261,7 +261,10 @@ static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class
 	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
 }
 
-/* @several: some submitter holds several tags. Otherwise only a cgroup may crowd others. */
+/*
+ * Limit the tags that the current task may take. @several says that some submitter holds several
+ * tags. If none does, cgroups meet, and a limit is needed only if one of them may crowd the others.
+ */
 static noinline void tg_limit_tags(blk_opf_t opf, struct blk_mq_alloc_data *data, bool several)
 {
 	struct tg_data *tg = tg_of(data->q);
@@ -298,8 +301,8 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
 	 * Have each tag that becomes free wake one task that waits for a tag. (Until 6.18, with
-	 * 1024 tags or more, two or more such tags together wake as many tasks.) Otherwise every
-	 * eighth such tag would wake eight tasks. These would keep the CPU from a task that waits
+	 * 1024 tags or more, two or more such tags together wake as many tasks.) By default every
+	 * eighth such tag wakes eight tasks. These eight would keep the CPU from a task that waits
 	 * for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);

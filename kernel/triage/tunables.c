@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Sets and shows the tunables in /sys/block/DEV/queue/iosched/. A new value applies at once,
- * but requests that came before keep their class. A store returns an error for a value that is
- * out of bounds.
+ * but requests that came before keep their class. Writing a value that is out of bounds fails
+ * with EINVAL.
  */
 #include <linux/kstrtox.h>
 #include <linux/sysfs.h>
@@ -57,7 +57,7 @@ static ssize_t tg_store(unsigned int *tunable, unsigned int *other,
 	return count;
 }
 
-/* Sort all requests that have come so far into classes, by the present thresholds. */
+/* Empty all inboxes, so that the present thresholds decide the class of each request in them. */
 static void tg_drain_all(struct tg_data *tg)
 {
 	unsigned int i;
@@ -170,8 +170,8 @@ TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
 /*
- * Set one of a class's limits. Set @limited too, the one word that requests read to see if any
- * class has a limit.
+ * Set one of a class's limits. Also set @limited, which tells every request with a single read
+ * whether any class has a limit.
  */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,
 			      const char *page, size_t count)

@@ -279,7 +279,7 @@ static void tg_learn_budget(struct tg_data *tg, u64 latency)
 
 	if (limited && controller->confirmed)
 		tg_learn_excess(controller, latency);
-	/* On a disk the latency depends more on where the arm is than on bulk. */
+	/* On a disk, latency depends more on the arm's place than on bulk: call for no probe. */
 	if (!tg->rotational && tg_depth_beside(&controller->depth, latency) &&
 	    time_before(controller->probe_soonest, controller->probe_next))
 		controller->probe_next = controller->probe_soonest;

@@ -58,7 +58,7 @@
 
 /* Bits of a shard's state: */
 #define TG_HELD 0	/* no queued request may go yet; the watchdog is armed */
-#define TG_LIMITED 1	/* with TG_HELD: rate limits or the pace hold it; no completion ends it */
+#define TG_LIMITED 1	/* held only by rate limits or the pace: no completion ends the hold */
 
 /* The longest hold. Then the watchdog ends it and runs the hardware queue. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
@@ -191,7 +191,7 @@ static noinline bool tg_some_ends_hold(struct tg_shard *shard, struct list_head 
 	return false;
 }
 
-/* Report insertions. Call this before the requests are pushed: a dispatcher may free them then. */
+/* Report insertions. Call this before the requests are pushed: then a dispatcher owns them. */
 static noinline void tg_trace_insertions(struct list_head *list)
 {
 	struct request *rq;
@@ -450,7 +450,7 @@ static u64 tg_wait(struct tg_shard *shard, bool *limited)
 	/* Read the clock first, so that tg_bulk_may_go() sees all times up to @now as past. */
 	now = ktime_get_ns();
 	if (!awaited && tg_bulk_may_go(shard)) {
-		/* The choice left bulk out, and bulk may go now: choose again. */
+		/* The last choice left bulk out. Bulk may go now, so choose again. */
 		if (shard->denied)
 			return 0;
 		*limited = shard->paced;
@@ -500,7 +500,7 @@ void tg_watch_others(struct tg_shard *shard, u64 ns)
 static void tg_set_held(struct tg_shard *shard)
 {
 	/*
-	 * Clear this bit before TG_HELD is set, so that no hold has the bit of an earlier one.
+	 * Clear this bit before TG_HELD is set, so that no hold inherits the bit.
 	 * Only lock holders set this bit.
 	 */
 	clear_bit(TG_LIMITED, &shard->state);

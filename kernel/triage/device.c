@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Does the work that only some requests need on their way to the device and back. */
+/*
+ * Does the work that only some requests need on their way to the device, and records all requests
+ * that come back.
+ */
 #include <linux/ktime.h>
 
 #include "core.h"
@@ -10,7 +13,7 @@
 /* One request in this many is measured for the histograms. */
 #define TG_MEASURED 16
 
-/* Do the work that is due once a tick, when the shard sends its first request @rq in that tick. */
+/* Do the work that is due once a tick. @rq is the first request that the shard sends in it. */
 static void tg_tick(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_data *tg = shard->tg;
@@ -154,7 +157,7 @@ static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, 
 							   &shard->device.bulk.back);
 	if (!done)
 		atomic64_add(TG_GAUGE_ONE + tag.cost, &shard->device.returned);
-	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees the shard held. */
+	/* Pairs with tg_set_held(): its caller sees the gauge, or this sees nr_held. */
 	smp_mb__after_atomic();
 	yield_point();
 	return unlikely(atomic_read(&tg->nr_held)) || tag.timed || tag.measured ||

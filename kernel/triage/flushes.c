@@ -77,7 +77,7 @@ static u64 tg_written(const struct tg_data *tg)
  */
 noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
-	/* Leave out @rq itself: it does not show that there was bulk before. */
+	/* Do not count @rq itself as bulk in the device: it only goes now. */
 	const u32 sent = tg_tag(rq)->urgent ? 0 : tg_tag(rq)->cost;
 	const struct block_device *disk = tg->queue->disk->part0;
 	struct tg_flushes *flushes = &tg->flushes;

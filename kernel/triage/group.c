@@ -483,7 +483,7 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	return tg_lane_exceeds(shard, lane, &clock);
 }
 
-/* Return whether a lane's cgroup is due before the one last due on the shard, or none was due. */
+/* Return whether a lane's cgroup is due before any that was due at the shard's last choice. */
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 {
 	const struct tg_account *due;
@@ -499,7 +499,8 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 
 /*
  * Return how far the cgroup that is due on a shard is ahead of the cgroup that is due on the shard
- * @other, in ns of virtual time. Set @turn to a turn of the former cgroup. Return 0, and leave
+ * @other, in ns of virtual time. Set @turn to a turn of the first of these cgroups. Return 0, and
+ * leave
  * @turn, if no cgroup is due on one of the shards, or the same one is due on both.
  */
 static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *other, s64 *turn)

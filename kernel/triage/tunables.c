@@ -10,7 +10,7 @@
 #include "core.h"
 #include "triage.h"
 
-/* The largest sum of the guaranteed shares: HIGH gets the rest. */
+/* The largest sum of the guaranteed shares, in %: HIGH gets the rest. */
 #define TG_SHARES_MAX 90
 
 const struct tg_tunables tg_defaults_flash = {

@@ -15,8 +15,8 @@
 #include "turn.h"
 
 /*
- * The pause between two turns of bulk, as a multiple of a slow urgent request's service time
- * without bulk (tg_controller.tail), or of a seek if a seek takes longer.
+ * The pause between two turns of bulk, as a multiple of the longer of two times: a seek, and the
+ * service time of a slow urgent request without bulk (tg_controller.tail).
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3

@@ -22,8 +22,8 @@
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
 /*
- * A shard counts as ahead of the others by at most the cost of this many average requests, or by
- * the cost of its last request if that is more. Bulk that the shard sent while nothing limited
+ * A shard counts as ahead of the others by at most the cost of this many average requests, or its
+ * last request's cost if that is more. Bulk that the shard sent while nothing limited
  * bulk, or because the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB
  * take flash a millisecond.
  */

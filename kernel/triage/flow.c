@@ -229,8 +229,8 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 
 /*
  * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other flow
- * keeps the rest of its turn, or its debt, and goes to the end of the backlog, or to the front if
- * the disk waits for this flow.
+ * keeps the rest of its turn, or its debt. It goes to the end of the backlog, but to the front if
+ * the disk waits for it.
  */
 static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool sparse)
 {
@@ -491,9 +491,9 @@ static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_
 }
 
 /*
- * Return the next request of a class's backlog. Return NULL if the backlog is empty, if the pace
- * holds all of it, or if the disk waits for a flow of this class, of a more urgent class or of
- * another cgroup (tg_head.awaited).
+ * Return the next request of a class's backlog. Return NULL if the backlog is empty, or if the pace
+ * holds all of it. Also return NULL if the disk waits (tg_head.awaited) for a flow of this class,
+ * of a more urgent class or of another cgroup.
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class of, enum tg_reason *reason)

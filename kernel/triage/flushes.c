@@ -375,7 +375,10 @@ noinline bool tg_pace_is_closed_now(struct tg_shard *shard, struct tg_lane *lane
 	return !tg_is_waited_out(shard, class);
 }
 
-/* Record that the pace holds a write. @lane is as in tg_pace_is_closed(). */
+/*
+ * Record that the pace holds a write. @lane is NULL if the write does not share the pace with other
+ * classes and cgroups (tg_pace_is_closed()).
+ */
 void tg_pace_has_held(struct tg_shard *shard, struct tg_lane *lane, enum prio_class class)
 {
 	struct tg_flushes *flushes = &shard->tg->flushes;

@@ -22,7 +22,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Bounds and default of a weight. They are those of io.weight, so systemd's IOWeight= fits. */
+/* Bounds and default of a weight: the same as for io.weight, so systemd's IOWeight= fits. */
 #define TG_WEIGHT_MIN 1
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
@@ -498,10 +498,9 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 }
 
 /*
- * Return how far the cgroup that is due on a shard is ahead of the cgroup that is due on the shard
- * @other, in ns of virtual time. Set @turn to a turn of the first of these cgroups. Return 0, and
- * leave
- * @turn, if no cgroup is due on one of the shards, or the same one is due on both.
+ * Return how far a shard's due cgroup is ahead of the due cgroup of the shard @other, in ns of
+ * virtual time. Set @turn to a turn of the first of these cgroups. If no cgroup is due on one of the
+ * shards, or the same one on both, return 0 and leave @turn.
  */
 static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *other, s64 *turn)
 {
@@ -561,9 +560,9 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 	lockdep_assert_held(&shard->lock);
 
 	/*
-	 * Bulk goes only when its cgroup is due, or when the due cgroup cannot send. So record
-	 * which cgroup is due. An urgent request tells nothing about the other cgroups: all their
-	 * requests may be in the device.
+	 * Bulk goes only when its cgroup is due, or when the due cgroup cannot send. So raise
+	 * tg_had.now to the time of the due cgroup. An urgent request does not show which cgroup is
+	 * due: all requests of the others may be in the device.
 	 */
 	if (!lane->owes_urgent) {
 		for (; due->parent; due = due->parent)

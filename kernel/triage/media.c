@@ -161,8 +161,8 @@ struct request *tg_disk_next(struct tg_shard *shard, struct tg_flow *flow,
 }
 
 /*
- * Have the disk wait for the next request of a flow that ran empty, if the flow was in the backlog,
- * is sequential, and its turn is not over.
+ * Called when a flow has run empty. If the flow was in the backlog, is sequential, and has not used
+ * up its turn, have the disk wait for its next request.
  */
 void tg_disk_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {

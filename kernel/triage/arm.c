@@ -43,7 +43,7 @@ static u64 tg_arm_pause(const struct tg_data *tg, bool high)
 /*
  * Return the length of bulk's turn, in ns:
  * - If the user has set the budget, a turn is as long as the budget.
- * - With a target, it is as long as the target less urgent requests' service time without bulk.
+ * - With a target, it is the target minus the service time of a slow urgent request without bulk.
  * - With an exchange rate, it has the length that is worth most (turn.h), but beside HIGH no longer
  *   than with a target (tg_target()).
  *

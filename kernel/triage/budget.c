@@ -124,7 +124,7 @@ void tg_grant(struct tg_data *tg, u64 budget, u64 now)
 }
 
 /*
- * If bulk is @gated, charge its @cost, in ns, to the grant. Otherwise clear the grant and
+ * If bulk is @gated, charge a request's @cost, in ns, to the grant. Otherwise clear the grant and
  * any debt.
  */
 static void tg_grant_charge(struct tg_data *tg, bool gated, u32 cost)
@@ -166,8 +166,8 @@ static bool tg_bulk_fits(struct tg_data *tg, bool *patient)
 			return false;
 	}
 	/*
-	 * If no bulk is in the device, one request of bulk may go. But if the budget is below its
-	 * cost (tg_spaces()), this request may go only from @next_at on.
+	 * If no bulk is in the device, one request of bulk may go. But if the budget is below the
+	 * cost of one (tg_spaces()), this request may go only from @next_at on.
 	 */
 	if (!inside)
 		return !tg_spaces(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);

@@ -35,7 +35,7 @@
  * tg_controller.tail.
  */
 #define TG_GONE_TIMES 4
-/* Bulk's throughput is measured over at least this many requests of average cost. */
+/* A trial measures bulk's throughput over at least this many requests of average cost. */
 #define TG_ENOUGH_REQUESTS 8
 /*
  * The first budget of the search for the knee, as a multiple of tg_controller.alone. A multiple of
@@ -121,7 +121,7 @@ bool tg_probe_holds(const struct tg_data *tg)
 		time_before(jiffies, READ_ONCE(tg->budget.urgent_at) + pause));
 }
 
-/* Copy urgent requests' service time without bulk to the fields that are read without the lock. */
+/* Copy the estimates in @depth to the fields that are read without the lock. */
 static void tg_publish_alone(struct tg_controller *controller)
 {
 	const struct tg_depth *depth = &controller->depth;

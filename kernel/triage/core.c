@@ -436,7 +436,7 @@ static bool tg_waits_for_shards(struct tg_data *tg)
 /*
  * Return how long the queued requests must wait if nothing else happens, in ns. Return 0 if they
  * need not wait. Set @limited if only rate limits or the pace hold them. A hold for the pace lasts
- * for TG_REST_NS at least: then the pace lets several writes go (TG_PACE_BURST_NS).
+ * for TG_REST_NS at least, so that the pace then lets several writes go (TG_PACE_BURST_NS).
  */
 static u64 tg_wait(struct tg_shard *shard, bool *limited)
 {

@@ -43,7 +43,7 @@ static u64 tg_costs_fewest(struct tg_device *device)
 	const u32 fewest = READ_ONCE(device->fewest);
 
 	device->learnt_back = back;
-	/* If the shard lowers this number at this moment, the next window may count as idle. */
+	/* If the shard writes this number right now, the next window may not count as busy. */
 	WRITE_ONCE(device->fewest, U32_MAX);
 	/* Since the shard sent its last request, it has never had fewer in the device than now. */
 	return moves && fewest != U32_MAX ? min(fewest, tg_device_has(device)) : 0;

@@ -380,8 +380,8 @@ bool tg_flow_add(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * Give all flows of a backlog the same number of turns: the least number after which one flow may
- * go.
+ * Give all flows of a backlog the same number of turns: the least number after which at
+ * least one flow may go.
  */
 static void tg_flow_rounds(struct tg_class *class, s64 quantum)
 {

@@ -249,7 +249,7 @@ static u32 tg_account_asking(const struct tg_account *account)
 	return weights;
 }
 
-/* Return whether a sibling of an account asks now. The account itself asks too. */
+/* Return whether a sibling of an account asks now. Call this for an account that asks itself. */
 static bool tg_account_meets(const struct tg_account *account)
 {
 	return tg_account_asking(account->parent) > READ_ONCE(account->weight);
@@ -499,8 +499,8 @@ bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 
 /*
  * Return how far a shard's due cgroup is ahead of the due cgroup of the shard @other, in ns of
- * virtual time. Set @turn to a turn of the first of these cgroups. If no cgroup is due on one of the
- * shards, or the same one on both, return 0 and leave @turn.
+ * virtual time. Set @turn to a turn of the first of these cgroups. If no cgroup is due on one of
+ * the shards, or the same one on both, return 0 and leave @turn.
  */
 static s64 tg_groups_lead(const struct tg_shard *shard, const struct tg_shard *other, s64 *turn)
 {
@@ -647,8 +647,8 @@ void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for a write. @cost is the time in which the pace allows the write's
- * length.
+ * Charge a lane's cgroup for a write. @cost is how long the pace takes to allow a write of this
+ * length, in ns.
  */
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 {

@@ -17,7 +17,7 @@
 #include "device.h"
 #include "triage.h"
 
-/* Return how long a request of NORMAL or LOW may wait, in jiffies. */
+/* Return how long a request of NORMAL or LOW waits until it has aged, in jiffies. */
 static unsigned long tg_aging_expire(const struct tg_data *tg, enum prio_class class)
 {
 	return msecs_to_jiffies(class == PRIO_CLASS_NORMAL ?

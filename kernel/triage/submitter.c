@@ -5,7 +5,7 @@
  *
  * A request needs a scheduler tag before a scheduler sees it. Triage does not decide which
  * of the tasks that wait for a tag gets the next one. So it does not let a submitter that
- * holds many tags take the last ones.
+ * holds many tags take the last free ones.
  */
 #include <linux/hash.h>
 #include <linux/ioprio.h>

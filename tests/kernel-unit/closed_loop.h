@@ -54,7 +54,8 @@ struct scene {
 	u32 factor;		/* the target, in % of the latency without bulk */
 	u64 mistaken;		/* latency in the first @mistakes results without bulk, in ns */
 	u32 mistakes;
-	bool cached;		/* during one trial a cache answers 16 requests without bulk at once */
+	bool at_once;		/* during one trial the device begins to count as one that answers
+				 * at once */
 	u64 odd;		/* latency that a probe at half of @from_ms finds, in ns */
 	u64 stale;		/* 500 ms before @from_ms the estimate of the latency without bulk
 				 * becomes this, in ns */
@@ -522,7 +523,7 @@ static struct run loop_run(const struct scene *s)
 		.depth.budget = TG_DEPTH_FIRST,
 		.fewest = MOST_REQUESTS,
 	};
-	bool cached = false, odd = false, stale = false;
+	bool at_once = false, odd = false, stale = false;
 	struct run run;
 	u32 i;
 
@@ -531,9 +532,9 @@ static struct run loop_run(const struct scene *s)
 		l.idle[l.nr_idle++] = i;
 	loop_batches(&l, s->mistakes, s->mistaken, false);
 	while (l.now < s->ms * MS) {
-		if (s->cached && !cached && l.depth.confirmed && l.knee.at != TG_KNEE_HERE) {
-			loop_batches(&l, 1, TG_DEPTH_AT_ONCE / 2, false);
-			cached = true;
+		if (s->at_once && !at_once && l.depth.confirmed && l.knee.at != TG_KNEE_HERE) {
+			l.depth.at_once = true;
+			at_once = true;
 		}
 		if (s->odd && !odd && l.now >= MS * s->from_ms / 2) {
 			loop_batches(&l, 1, s->odd, true);

@@ -537,8 +537,13 @@ read_in() {
 # readers have had $STARTING seconds to begin. Then wait for the readers. The kernel counts the
 # bytes: fio's jobs do not begin and end together if they wait for tags.
 watch() {
+	_note begun "$@"
 	sleep $STARTING
 	_note before "$@"
+	# fio has its jobs begin together, so one read of a cgroup shows that all its jobs read.
+	_reading=$(awk 'FILENAME ~ /begun$/ { had[$1] = $2; next }
+		$2 > had[$1] + 0 { n++ } END { print n + 0 }' "$TEST_TMP/begun" "$TEST_TMP/before")
+	[ "$_reading" -eq $# ] || fail "only $_reading of $# cgroups read after $STARTING s"
 	sleep $SECONDS_EACH
 	_note after "$@"
 	wait

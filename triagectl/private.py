@@ -10,8 +10,8 @@ from typing import Any
 from triagectl import sysfs
 from triagectl.system import System, names, read
 
-#: Identifiers that are recognised by their form. A longer form comes before any form that could
-#: match a part of it.
+#: Identifiers that are recognised by their form. They are replaced in this order. A form may match
+#: the placeholder of an earlier one, as part of a longer identifier.
 _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),

@@ -32,7 +32,8 @@ class Table:
 
     def __init__(self, system: System) -> None:
         self._proc = system.path("proc")
-        #: By thread: the event's `comm` and the process, of this interval and of earlier ones.
+        #: Thread's number -> the name that its trace event has (`comm`), and its process. _known
+        #: was looked up in this interval, _earlier in earlier ones.
         self._known: dict[int, tuple[bytes, Process]] = {}
         self._earlier: dict[int, tuple[bytes, Process]] = {}
 

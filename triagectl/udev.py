@@ -97,7 +97,8 @@ class _Way:
     """One possible state of the disk while udev goes through the rules' lines in an event.
 
     scheduler  the disk's scheduler now
-    seen       the scheduler that matches compare: udev reads an attribute only once in an event
+    seen       the scheduler that the event's first match has read, which its later matches compare
+               too: udev reads an attribute only once in an event; None: no match has read it yet
     label      the label that a GOTO looks for; lines before the label are skipped
     """
 

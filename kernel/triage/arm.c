@@ -68,7 +68,7 @@ static u64 tg_arm_length(const struct tg_data *tg, bool high)
 
 /*
  * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH came in
- * the second before the turn began, or later, the turn is no longer than without HIGH, and the
+ * the second before the turn began, or later, the turn is at most as long as without HIGH, and the
  * pause is longer.
  */
 static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)

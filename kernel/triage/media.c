@@ -193,8 +193,8 @@ static bool tg_disk_gathers(const struct tg_shard *shard, const struct tg_flow *
 }
 
 /*
- * Return whether a flow's only request stays queued, to wait for bios to merge with. If so, the
- * disk waits for this flow.
+ * Return whether a flow's only request stays queued, to wait for bios to merge with. If so,
+ * make the disk wait for this flow.
  */
 bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 {

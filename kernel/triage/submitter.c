@@ -301,7 +301,7 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
 	 * Have each tag that becomes free wake one task that waits for a tag. (Until 6.18, with
-	 * 1024 tags or more, two or more such tags together wake as many tasks.) By default every
+	 * 1024 tags or more, n tags that become free together wake n tasks.) By default every
 	 * eighth such tag wakes eight tasks. These eight would keep the CPU from a task that waits
 	 * for an answer.
 	 */

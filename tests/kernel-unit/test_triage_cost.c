@@ -123,9 +123,9 @@ static void test_absent(void)
 }
 
 /*
- * Urgent requests found a queue in a window. If the costs of the requests dispatched in the window
- * add up to less than a quarter of it, triage raises them, to half of it at most. Otherwise triage
- * leaves them.
+ * In a window, urgent requests take at least twice as long as without bulk. If the requests of the
+ * window cost less than a quarter of its length in all, triage raises costs until they make up half
+ * of it at most. Otherwise the costs stay.
  */
 static void test_raise(void)
 {

@@ -20,8 +20,8 @@ from itertools import accumulate
 from triagectl import compare, trial
 from triagectl.trial import Block
 
-#: For each figure, in logarithms: the factor by which it follows the activity, and the standard
-#: deviation of its noise in a block of 10 s.
+#: For each figure: the exponent with which it follows the activity, and the standard deviation that
+#: noise gives its logarithm in a block of 10 s.
 FIGURES = {
     "requests/s": (1.0, 0.03),
     "bytes read/s": (1.0, 0.05),
@@ -34,7 +34,8 @@ FIGURES = {
 #: An effect is the factor by which the tried settings change some figures.
 NONE: Mapping[str, float] = {}
 HALVED = {"read P99": 0.5, "read mean": 0.8}
-#: The value of each figure at rest: far from 0, because compare.py counts rates below 1 as 1.
+#: Each figure's value at activity 1, without noise or effect. It is far above 1, because compare.py
+#: counts rates below 1 as 1.
 _TYPICAL = 1e6
 VERDICTS = ("helped", "harmed", "mixed")
 #: The time between two values of an activity, in s.

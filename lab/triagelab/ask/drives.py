@@ -180,7 +180,8 @@ class Drive:
     profile     the modeldisk profile from which `settings` and `parameters` differ
     source      where the measurements are, with their licence
     limits      effects that the model lacks, and guesses in the model
-    host_ns     time that the measuring computer itself spent on each command of a process, in ns
+    host_ns     time that the measuring computer took to submit a command, in ns; a process submits
+                one at a time
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, in percent

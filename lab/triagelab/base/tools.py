@@ -57,10 +57,6 @@ LIBELF = Tool("/usr/include/libelf.h", "libelf-dev")
 RUN = (QEMU, FIO, BUSYBOX, CPIO, DEPMOD, XZ, ZSTD, SETPRIV, PRLIMIT)
 RUN_ON_HOST = (FIO, GCC, MODPROBE, INSMOD, RMMOD, SETPRIV, UNSHARE)
 BUILD = (GCC, MAKE, PAHOLE, SETPRIV)
-#: A shell script. Its arguments are the lab's process id and a command. It runs the command only if
-#: its parent is still the lab. If the lab ends before setpriv asks for the parent-death signal, no
-#: signal comes. But then the parent is another process, so the script does not run the command.
-_UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 #: The tools that the build of a kernel needs besides BUILD.
 BUILD_KERNEL = (FLEX, BISON, BC, LIBELF, PERL, XZ)
 
@@ -142,6 +138,12 @@ def _install(apt: str, missing: list[Tool]) -> None:
             raise LabError(
                 f"'{' '.join(command)}' failed:\n{done.stderr.strip()}\n{_missing_message(missing)}"
             )
+
+
+#: A shell script that setpriv executes (with_us()). Its arguments are the lab's process id and a
+#: command. setpriv has asked Linux for a signal at the lab's end. If the lab had ended before that,
+#: no signal comes. So the script runs the command only if its parent is still the lab.
+_UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 
 
 def with_us(signal: str, command: Sequence[str]) -> list[str]:

@@ -83,7 +83,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _out(given: argparse.Namespace) -> Path:
-    """Return --out, or a new run directory; with --resume, the newest one of this experiment."""
+    """Return --out. Without --out, return a new run directory or, with --resume, the newest one."""
     return options.folder(given, Path(given.experiment).stem, "environment.json")
 
 

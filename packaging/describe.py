@@ -14,9 +14,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-#: For each value's name in the help, the shell command that prints possible values, one a line.
-#: $word is the value typed so far, without its quotes. `command` and `builtin` keep out the user's
-#: aliases, such as ls='ls -F', and functions.
+#: For each metavar, a shell command that prints possible values, one a line. $word is the value
+#: typed so far, without its quotes. `command` and `builtin` bypass functions and aliases of the
+#: user, such as ls='ls -F'.
 VALUES = {
     "DISK": "command ls /sys/block",
     "PID": "builtin cd /proc && builtin printf '%s\\n' [0-9]*",
@@ -28,17 +28,17 @@ VALUES = {
     ),
 }
 
-#: The durations that are offered, as far as an option takes them.
+#: The durations to offer for an option, except those that it refuses.
 TIMES = ("10s", "30s", "2m", "10m", "1h")
 
-#: The shell commands that take the line apart up to the cursor. They set
+#: Shell commands that split the line up to the cursor into words. They set
 #: $word      the word typed so far, without its quotes, and without the option in --option=value
 #: $prefix    that option with its `=`, or nothing
 #: $previous  the option, or else the word before
 #: $quote     the quote that is open, or nothing
-#: $kept      the start of the word that readline keeps. readline replaces only the rest, $2: to it
-#:            a character such as @ or = ends a word
-#: COMP_WORDS does not tell the word: bash also breaks the line at these characters.
+#: $kept      the start of the word, which readline keeps. readline replaces only the rest ($2),
+#:            because for readline a character such as @ or = ends a word
+#: COMP_WORDS does not have the word: bash also breaks the line at these characters.
 TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 	local word= prefix= previous= quote= kept= at char next start=$((${#line} - ${#2}))
 	for ((at = 0; at <= ${#line}; at++)); do
@@ -62,9 +62,9 @@ TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 		word=${word#"$prefix"} previous=${prefix%=}
 	fi"""
 
-#: The shell function that completes $word with lines of its input. `compgen -W` would expand its
-#: words once more, and make `ax2db.slice` of `a\x2db.slice`. The function quotes a completed word
-#: as the command line needs it. With `files`, readline quotes the word, and goes on into folders.
+#: The shell function that completes $word with lines of its input. `compgen -W` would expand these
+#: once more: `a\x2db.slice` would become `ax2db.slice`. The function quotes a completed word as the
+#: command line needs it. With `files`, readline quotes the word, and also completes inside folders.
 WORDS = r"""	_triagectl_words() {
 		COMPREPLY=()
 		[[ ${1-} == files ]] && compopt -o filenames
@@ -190,7 +190,7 @@ def offer(command: str, *kind: str) -> str:
 
 
 def offer_value(value: str) -> str:
-    """Return the shell command that completes a value, by the value's name in the help."""
+    """Return the shell command that completes values of the kind `value`, a key of VALUES."""
     return offer(VALUES[value], *(["files"] if value == "FILE" else []))
 
 

@@ -5,8 +5,8 @@
     kernelpatch.py TREE MAINTAINER
 
 TREE is unpacked kernel source; it is not changed. The module's source supports many kernels,
-but the patch has only the code for this tree. Apply it with `git am` or `patch -p1`. The variable
-SOURCE_DATE_EPOCH must have the patch's date, in seconds since 1970.
+but the patch has only the code for this tree. Apply the patch with `git am` or `patch -p1`. The
+environment variable SOURCE_DATE_EPOCH must have the patch's date, in seconds since 1970.
 Exit status 2, with a message, if no patch can be made, for example because the tree is unsuitable.
 """
 
@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = Path(__file__).resolve().parent / "kernel"
 KERNEL = ROOT / "kernel"
 
-#: Macros that the module's source tests with #if. Each is defined if a pattern is found in a file
-#: of the kernel's tree: the name of that file, and the pattern.
+#: For each macro that the module's source tests with #if: a file of the kernel's tree, and a
+#: pattern. The macro is defined if the pattern is in the file.
 FEATURES = {
     "IOSCHED_MUST_ALLOC": (
         "block/elevator.h",
@@ -114,7 +114,7 @@ def replaced(pattern: str, by: str, text: str) -> str:
 
 def in_tree_header(text: str, options: list[str]) -> str:
     """Return iosched.h for the tree, with the tree's headers in place of those made from BTF."""
-    if "-DIOSCHED_INSERT_TAKES_FLAGS" in options:  # then block/blk-mq.h has the type
+    if "-DIOSCHED_INSERT_TAKES_FLAGS" in options:  # block/blk-mq.h has blk_insert_t
         text = replaced(r"^/\*\n \* insert_requests\(\).*?^#endif\n\n", "", text)
     text = resolved(text, options)
     text = replaced(

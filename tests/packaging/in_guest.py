@@ -125,7 +125,7 @@ state kernel
 log installed
 """
 
-#: In each case the program that sets the scheduler, for example tuned, really runs.
+#: In each case the real program sets the scheduler, for example tuned.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /run/status
@@ -184,8 +184,8 @@ state upgraded
 echo "upgraded: $(modinfo -F version triage-iosched) $(triagectl --version)"
 """
 
-#: tuned starts at this boot with the package's profile, and gives every disk triage. So the report
-#: of this boot does not show what udev's rule chooses. That of the boot before does.
+#: tuned starts at this boot with the package's profile, and gives every disk triage. So this boot's
+#: report does not show what udev's rule chooses. The report of the boot before does.
 REMOVE = r"""
 tries=0
 until [ "$(cat /sys/block/[svn]*/queue/scheduler | grep -c '\[triage\]')" = 4 ] ||
@@ -347,7 +347,7 @@ class Guest:
         return report
 
     def expect(self, what: str, script: str, wanted: list[str]) -> None:
-        """Boot, and print whether the report is as expected; if not, print both."""
+        """Boot, and print whether the report is as expected; if not, print the differences."""
         begin = time.monotonic()
         told = self.boot(script)
         took = f"{time.monotonic() - begin:.0f} s"
@@ -365,7 +365,7 @@ class Guest:
 
 
 def state(when: str, sda: str, nvme: str, module: str) -> str:
-    """Return the expected report of all disks. Nothing chose a scheduler for sdb and vda."""
+    """Return the expected report of all disks if nothing chose a scheduler for sdb and vda."""
     return f"{when}: sda={sda} sdb=mq-deadline nvme0n1={nvme} vda=none module={module}"
 
 

@@ -16,7 +16,7 @@ from triagelab.base import tools
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 
-#: The script runs as PID 1 of its namespace, so that put-back finds a running system.
+#: A test's script runs as PID 1 of its namespace. Else put-back would take the copy for a chroot.
 _ENTER = """
 set -e
 mkdir "$1/mount"
@@ -77,7 +77,7 @@ class System:
     def give(self, script: str, binds: Iterable[Path] = ()) -> str:
         """Run a script in the system; return its output, of both streams."""
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", _ENTER, "sh"]
-        # If another test installs a program meanwhile, it would appear in the copy.
+        # Under this lock no other test installs a program, which would appear in the copy.
         with tools.install_lock():
             done = subprocess.run(
                 [*command, str(self.folder), *map(str, binds)],

@@ -31,7 +31,7 @@ from triagectl import PYTHON
 DKMS = tools.Tool("dkms", "dkms")
 UDEVADM = tools.Tool("udevadm", "udev")
 OPENSSL = tools.Tool("openssl", "openssl")
-#: The name of the key with which DKMS signs the module. The test sets it up as in docs/operate.md.
+#: The name of the key with which DKMS signs the module. The test makes it as docs/operate.md says.
 SIGNER = "Key of mine"
 SHELLCHECK = tools.Tool("shellcheck", "shellcheck")
 

@@ -99,7 +99,7 @@ def unquoted(word: str) -> str:
 
 
 def test_a_completed_value_reaches_the_command_as_it_is(folder: Path) -> None:
-    """A unit's name keeps its backslash, and bash runs no command in it, as compgen -W would."""
+    """With `compgen -W`, a unit's name would lose its backslash, and a command in it would run."""
     (folder / "bin").mkdir()
     systemctl = folder / "bin/systemctl"
     systemctl.write_text(
@@ -123,7 +123,7 @@ UNITS = (
     "it's\"$x`.mount",
     "wow!now!.mount",
 )
-#: The keys that are typed at a prompt, then Enter -> the words that the command gets.
+#: The keys that are typed at a prompt, before Enter -> the words that the command gets.
 PRESSED = {
     "show --unit get\t": ["show", "--unit", "getty@tty1.service"],
     "show --unit getty@\t": ["show", "--unit", "getty@tty1.service"],

@@ -17,7 +17,10 @@ EXCLUDED = 77
 
 
 def passed_over(release: str, arch: str, folder: Path) -> bool:
-    """Return whether DKMS passes over a kernel. Else DKMS begins to build, and finds no headers."""
+    """Return whether DKMS passes over a kernel. If not, check that its build begins.
+
+    The build then fails, because the test has no kernel headers.
+    """
     tools.require([DKMS])
     headers = folder / "headers"
     for path in (headers / "include", folder / "tree", folder / "source"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test the patch for a kernel's tree: it passes checkpatch, applies, and has every object.
 
-The patch has no code of kernel/compat, which hides differences between kernels. `make release`
-builds a kernel with the patch.
+kernel/compat hides differences between kernels. The patch has only the code for its own kernel.
+`make release` builds a kernel with the patch.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the unit that records the schedulers at each boot.
 
-systemd accepts the unit, and a link enables it. After the unit's command has run, `triagectl
+systemd accepts the unit, and a link starts it at boot. After the unit's command has run, `triagectl
 status` reports a later change. tests/triagectl/test_systemd.py boots a system with the unit.
 """
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A small command for machines in production: see, explain, try and report I/O schedulers."""
 
-#: The oldest Python that the command and the module's build run on. Packages require it, and the
-#: tests hold the documents and the code to it. This file and the launcher must run on any Python 3.
+#: The oldest Python that can run triagectl and build the kernel module. Packages require it, and
+#: tests check that the documents and the code agree with it. This file and the launcher must run on
+#: any Python 3, so that an older one prints what is wrong.
 PYTHON = (3, 10)

@@ -12,21 +12,21 @@ from triagectl.requests import SECTOR, Request
 #: long: a disk with an arm takes 10 to 20 ms.
 STALL_NS = 50_000_000
 #: Other requests in the device are the cause only if the slow one takes at least this many times as
-#: long as a request alone there.
+#: long there as a request that is alone in the device.
 _SLOW = 2.0
-#: The time of a request alone in the device is the median of such requests, if at least this many
-#: were recorded. With fewer it is _FLASH_NS, or _ARM_NS for a disk with an arm.
+#: A request alone in the device takes the median time of similar ones, if at least this many were
+#: recorded. With fewer, _FLASH_NS is assumed, or _ARM_NS for a disk with an arm.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
 #: A limit of a class (limit_iops_low and the like) is the cause only if the class sent about what
-#: the limit allows: at most this many times more, or less.
+#: the limit allows: within this factor, give or take one request.
 _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
-#: rest to this submitter.
+#: rest to the submitter of the slow request.
 _TAGS_TAKEN = 0.9
-#: Count the owners of the tags at this many moments during a wait for a tag. A single moment would
-#: miss the tags that are between two owners.
+#: Count the tags' owners at this many moments of a wait for a tag, and take the median. A single
+#: count would miss the tags that are between two owners just then.
 _MOMENTS = 9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -68,7 +68,7 @@ class Seen:
         for request in self.requests:
             if request.issued:
                 steps.append((request.issued, 1))
-                # A request that is not done has no answer: at `until` only its observation ends.
+                # A request without an answer counts up to `until`: later nothing is known about it.
                 steps.append((request.end(_NEVER), -1))
         found, inside, since = [], 0, 0
         for at, step in sorted(steps):
@@ -109,7 +109,10 @@ class Parts:
 
 
 def parts(request: Request, now: int) -> Parts:
-    """Return how long a request spent in each part. If it is not done, count up to `now`."""
+    """Return how long a request spent in each part.
+
+    If the request is not done, count up to its `until`, or else up to `now`.
+    """
     now = request.until or now
     got = request.got or now
     issued = request.issued or (now if request.got else got)
@@ -145,7 +148,7 @@ def _stalled(ns: int) -> Cause:
 
 
 def _stall(seen: Seen, begin: int, end: int) -> int:
-    """Return the largest part of a stall that lies between `begin` and `end`, in ns."""
+    """Return the longest time between `begin` and `end` that belongs to one stall, in ns."""
     return max((min(right, end) - max(left, begin) for left, right in seen.silences), default=0)
 
 
@@ -193,8 +196,8 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 def _alone(request: Request, seen: Seen) -> float:
     """Estimate how long the device takes, in ns, for a request like this one that is alone in it.
 
-    Use no requests that had others beside them: they do not tell whether the device serves many
-    requests at once or one after the other.
+    Use only requests that were alone in it: the times of others depend on whether the device serves
+    many requests at once or one after the other, which is not known.
     """
     times = sorted(
         other.served
@@ -326,8 +329,8 @@ def _share(of: str, seen: Seen) -> str:
 def _limit(of: str, seen: Seen, request: Request, ahead: Sequence[Request], ns: int) -> str:
     """Return name and value of a limit that may have held a request's class while it waited.
 
-    The class then sent about as much as the limit allows in this time. Return an empty text if
-    there is no such limit.
+    Such a limit allows about as much as the class sent during this wait. Return an empty text if
+    there is none.
     """
     mine = [other for other in ahead if seen.class_of(other) == of]
     kib = [other.bytes / 1024 for other in mine]
@@ -338,7 +341,8 @@ def _limit(of: str, seen: Seen, request: Request, ahead: Sequence[Request], ns: 
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
         allowed = value * ns / 1e9
-        # The wait may begin right before or right after the class sent one of its requests.
+        # Whether the wait began right before or right after the class sent a request is chance. So
+        # the limit may allow one request more or less than were sent.
         if (
             value
             and amount - largest <= _LIMIT_SLACK * allowed

@@ -15,22 +15,24 @@ from dataclasses import dataclass
 
 #: The largest probability that a trial sees any difference where there is none.
 CHANCE = 0.05
-#: The most figures that a trial compares. Each has an equal part of that probability.
+#: The most figures that a trial compares. Each has an equal part of CHANCE.
 FIGURES = 7
-#: A smaller change is no reason to change a machine's settings.
+#: A change of a figure by less than this part is no reason to change a machine's settings.
 _MATTERS = 0.05
 #: If an interval contains 1 and reaches further than this factor from it, the answer is `cannot
 #: tell`: the figure may have doubled or halved.
 _OPEN = 2.0
-#: Rates below 1 a second count as 1, so that each ratio is finite.
+#: Smaller values, such as a rate of 0, count as this one, so that each ratio is finite.
 _LEAST = 1.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The change of a figure: the median ratio of its pairs, and the interval (low, high).
+    """The change of a figure from the old to the tried settings.
 
-    before and after are the medians under the old and the tried settings.
+    before, after  the medians of the figure under the old and under the tried settings
+    ratio          the median of the pairs' ratios, tried to old
+    low, high      the ends of the confidence interval of this median
     """
 
     name: str
@@ -55,8 +57,8 @@ class Verdict:
 def outside(pairs: int) -> int:
     """Return how many of the pairs' ratios lie at or beyond each end of the interval.
 
-    The interval excludes 1 only if fewer than this number of pairs go against the others.
-    The result is 0 if there are too few pairs for any difference to be seen.
+    So the interval excludes 1 only if fewer pairs than this number go against the majority. The
+    result is 0 if there are too few pairs for any difference to be seen.
     """
     beyond = 0.0
     for count in range(pairs):

@@ -109,7 +109,10 @@ def _machine(system: System) -> dict[str, Any]:
 
 
 def _profile(system: System) -> str | None:
-    """Return tuned's active profile. Hide its name unless the profile is the distribution's."""
+    """Return the names of tuned's active profiles; None if there are none.
+
+    Hide each name that is not one of the distribution's profiles.
+    """
     folder = "usr/lib/tuned"
     known = [*names(system.path(folder)), *names(system.path(f"{folder}/profiles"))]
     words = [word if word in known else "<profile>" for word in tuned.profile(system).split()]

@@ -25,8 +25,8 @@ EVENTS = (
 )
 _TRIAGE = ("triage/triage_dispatch", "triage/triage_hold")
 _BUFFER_KIB = 4096
-#: The share of a core that a recording may use. The share is large because a recording lasts only
-#: some seconds. So it seldom pauses: in a pause it would miss requests that delayed others.
+#: The share of a core that a recording may use. It is large so that the recording seldom pauses: in
+#: a pause, requests that delay others would be missed. A recording usually lasts only some seconds.
 _CPU_LIMIT = 0.9
 #: A recording ends early at this many requests. Each takes 0.3 kB of memory.
 _KEPT_MOST = 300_000

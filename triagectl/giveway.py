@@ -2,9 +2,9 @@
 """Lower this process's CPU priority while it watches requests, so that it delays no other program.
 
 If a request completes while this process has the CPU, the program that waits for it continues late,
-though the disk was in time. A nice value alone does not prevent that: since Linux 6.6 a running
-process keeps the CPU for its slice, 3 ms, even if another process wakes up. From 6.12 on a process
-may ask for a shorter slice.
+though the disk answered in time. A nice value alone does not prevent that: since Linux 6.6 a
+running process keeps the CPU for its slice, 3 ms, even if another process wakes up. From 6.12 on a
+process may ask for a shorter slice.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 
-#: With this nice value a process has a tenth of its usual share of a busy CPU. `top` needs less
-#: than a fiftieth of an idle CPU.
+#: With this nice value a process has a tenth of its usual weight on a busy CPU. That is enough for
+#: `top`, which needs less than a fiftieth of a CPU.
 NICE = 10
 #: The slice to ask for, in ns: the shortest that Linux grants.
 SLICE = 100_000

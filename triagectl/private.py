@@ -11,7 +11,7 @@ from triagectl import sysfs
 from triagectl.system import System, names, read
 
 #: Identifiers that are recognised by their form. They are replaced in this order. A form may match
-#: the placeholder of an earlier one, as part of a longer identifier.
+#: the placeholder of an earlier form as part of a longer identifier: `serial <wwn>`.
 _FORMS = (
     (r"\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
     (r"\b(naa|eui|nvme|t10|uuid)\.\S+", "<wwn>"),
@@ -55,7 +55,7 @@ _ADDRESS = re.compile(
 
 
 class Scrubber:
-    """Removes from texts everything that would identify the machine or its owner."""
+    """Removes from texts names, addresses and numbers that identify the machine or its owner."""
 
     def __init__(self, system: System) -> None:
         # Replace the longest names first, because one may be a part of another.
@@ -72,7 +72,7 @@ class Scrubber:
         return _ADDRESS.sub(_without_address, text)
 
     def all(self, value: Any) -> Any:
-        """Return lists and dictionaries with every text scrubbed."""
+        """Return a value with each text in it scrubbed, also in lists and dictionaries."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):

@@ -90,7 +90,7 @@ def threads(system: System, pid: int) -> list[int]:
 
 def of_unit(system: System, unit: str) -> list[int]:
     """Return the processes of a systemd unit, also those in control groups below the unit's."""
-    # Look for a known suffix, not for a dot: an instance's name may have one, as openvpn@a.b has.
+    # Look for a known suffix: a dot may belong to an instance's name, as in openvpn@a.b.
     name = unit if unit.endswith(_KINDS) else f"{unit}.service"
     top = system.mounted("cgroup2")
     if top is None:

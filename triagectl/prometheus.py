@@ -50,7 +50,7 @@ def write(path: Path, views: Sequence[dict[str, Any]]) -> None:
 
 
 def lines(views: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the file. Processes are left out: new ones would soon fill a database."""
+    """Yield the lines of the file. Processes are left out: each would be a new time series."""
     for key, (name, text) in _DISK.items():
         yield from _head(name, text)
         for view in views:

@@ -3,7 +3,7 @@
 
 An event names its request only by device and sector. Two requests at the same sector at the same
 time cannot be told apart: both are left out, and counted as `ambiguous`. io_uring first submits a
-bio without waiting for a tag. If there is none, it submits the bio again, and waits. Both attempts
+bio without waiting for a tag. If no tag is free, it submits the bio again, and waits. Both attempts
 are one request.
 """
 
@@ -151,7 +151,7 @@ class Matcher:
             del self.pending[key]
 
     def forget(self) -> None:
-        """Forget all requests, because events are missing between the last one and the next."""
+        """Forget all requests, because events are missing before the next one that comes."""
         self.pending.clear()
         self.inside.clear()
 

@@ -116,7 +116,7 @@ class Sampler:
         lost = self.instance.lost
         events = self.instance.read()
         if self.instance.lost > lost:
-            # The ends of some requests are among the events that were lost.
+            # The ends of some requests may be among the lost events.
             self.matcher.forget()
         self.matcher.feed(events)
         return len(events)

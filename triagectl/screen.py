@@ -11,7 +11,7 @@ def duration(ns: int | None) -> str:
     if ns is None:
         return "-"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        # Just below a unit, a smaller one would be rounded to 1000.
+        # A time just below this unit would be rounded to 1000 of the smaller unit.
         if ns >= size - size // 2000 or unit == "us":
             value = ns / size
             return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
@@ -54,7 +54,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def wrapped(text: str, indent: int, width: int = 80) -> str:
-    """Wrap text to `width`, and indent all lines but the first. Keep commands in `` unbroken."""
+    """Wrap text to `width`, and indent all lines but the first. Break no command in backquotes."""
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), plain(text))
     filled = textwrap.fill(
         whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False

@@ -27,7 +27,7 @@ class Disk:
 
     @property
     def schedulers(self) -> list[str]:
-        """Return the schedulers that the kernel offers now, without the brackets."""
+        """Return the schedulers that the kernel offers now, including the one in use."""
         return (self.attribute("queue/scheduler") or "").replace("[", "").replace("]", "").split()
 
     @property
@@ -191,7 +191,7 @@ def find_scheduled(system: System, name: str) -> Disk:
 def bases(system: System, disk: Disk) -> Iterator[Disk]:
     """Yield the disks at the bottom of a stacked device.
 
-    Yield the device itself if it takes schedulers, or has none below.
+    Yield the device itself if it takes schedulers, or is not stacked on others.
     """
     below = [] if disk.takes_schedulers else disk.below
     if not below:

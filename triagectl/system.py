@@ -76,7 +76,7 @@ def read(path: Path) -> str | None:
 
 
 def rewrite(path: Path, value: str) -> None:
-    """Write a file that exists. `write_text` would try to make a missing one, even in sysfs."""
+    """Write a file that exists. `write_text` would try to create a missing file, even in sysfs."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC), "w") as file:
         file.write(value)
 

@@ -28,7 +28,8 @@ EVENTS = (
 )
 #: The times of requests are kept for this long, in s, so that there are enough for a P99.
 _MEMORY_S = 10.0
-#: The size of each CPU's trace buffer, in KiB. One buffer holds several windows' events.
+#: The size of each CPU's trace buffer, in KiB. It is enough for the events of several time windows
+#: of the Sampler.
 BUFFER_KIB = 256
 _ROWS = 12
 

@@ -99,8 +99,8 @@ class Instance:
 
         CPUs are read one after the other. So of the events after the start of this call, only some
         are found: keep them for the next call. If a CPU's buffer was full, the kernel dropped
-        events. Then leave out the events of all CPUs up to the end of this gap, and count the call
-        in `lost`.
+        events of this CPU. Then leave out the events of all CPUs up to the end of the gap, and
+        count the call in `lost`.
         """
         found = self._left
         intact = 0

@@ -2,7 +2,7 @@
 """`triagectl try`: try settings for some minutes, by turns with the old ones, and compare.
 
 Time is cut into pairs of blocks. One block of each pair has the old settings, the other one has the
-tried settings, and a toss decides which comes first. `compare` says why.
+tried settings, and a toss decides which comes first. The module `compare` says why.
 """
 
 import contextlib
@@ -35,8 +35,8 @@ _BLOCK_LEAST_S = 1.0
 #: The shortest time under the tried settings, in s, that is enough for a verdict.
 SHORTEST_S = _PAIRS * (_SETTLE_S + _BLOCK_LEAST_S)
 #: The keeper (wayback.py) takes a trial for hung only if its blocks are late by more than this time
-#: each, in s. A block may be late because the sampler waits for the last requests of its window.
-#: The time that a change of settings takes is not counted.
+#: on average, in s. A block may be late because the sampler waits for the last requests of its
+#: window. The time that a change of settings takes is not counted.
 _LATE_S = 3.0
 
 #: Report the requests that are in no P99 from this share on: they may include the slowest 1 %.
@@ -74,9 +74,9 @@ class _Latencies:
     count: int = 0
 
     def finished(self, request: Request) -> None:
-        """Add a request's time. If it was not done at the end of the block, add its age then."""
+        """Add a request's time. If the matcher gave the request up, add its age at that moment."""
         if request.discard:
-            # The kernel does not count discards as writes. A merged one has no event of its end.
+            # The kernel does not count discards as writes. No event reports a merged discard's end.
             return
         self.count += 1
         took = max(0, (request.completed or request.until) - request.queued)
@@ -100,7 +100,7 @@ class Seen:
 class Meter:
     """Measures a disk in blocks of time. Counts are exact, percentiles are of sampled requests.
 
-    All blocks have the same length, because a P99 varies less in a longer one.
+    All blocks have the same length, because a P99 varies more in a shorter block.
     """
 
     def __init__(self, disk: Disk, sampler: Sampler | None, block_s: float) -> None:
@@ -116,7 +116,7 @@ class Meter:
         return Seen(self._timed, self._sampler.matcher.ambiguous, self._sampler.instance.lost)
 
     def block(self) -> Block:
-        """Measure for the length of a block."""
+        """Measure the disk for `block_s` seconds. Return the figures of this block."""
         found = _Latencies()
         before, begin = counters.of(self._disk), time.monotonic()
         if self._sampler is not None:
@@ -147,7 +147,7 @@ class Meter:
 
 
 def pairs_in(seconds: float) -> int:
-    """Return the number of pairs of blocks of a trial."""
+    """Return a trial's number of pairs of blocks, from its time under the tried settings, in s."""
     return _PAIRS_MOST if seconds >= _PAIRS_MOST * _LONG_S else _PAIRS
 
 
@@ -306,7 +306,7 @@ def _named(options: Options) -> str:
 
 
 def judged(order: Sequence[bool], blocks: Sequence[Block]) -> list[compare.Verdict]:
-    """Compare each figure. A pair counts if both blocks have the figure, and not both are 0."""
+    """Compare each figure. A pair counts if both blocks have the figure, one of them above 0."""
     pairs = []
     for at in range(0, len(order), 2):
         one, other = blocks[at].figures, blocks[at + 1].figures

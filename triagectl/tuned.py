@@ -79,7 +79,7 @@ def _read_profile(
 
 
 def _sections(text: str) -> list[tuple[int, str, str, str]]:
-    """Return line number, section, name and value of each line of an ini file."""
+    """Return line number, section, name and value of each setting in an ini file."""
     found, section = [], ""
     for line, content in enumerate(text.splitlines(), 1):
         content = content.strip()
@@ -108,7 +108,7 @@ def _attribute(disk: Disk) -> str:
 
 
 def _conf(system: System, folder: str) -> list[str]:
-    """Return the names of a folder's files that tmpfiles.d and sysfs.d use: only `.conf` counts."""
+    """Return the names of a folder's `.conf` files: tmpfiles and sysfsutils read no others."""
     return [name for name in names(system.path(folder)) if name.endswith(".conf")]
 
 

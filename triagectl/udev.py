@@ -45,7 +45,7 @@ class _Token(NamedTuple):
 
     @property
     def is_match(self) -> bool:
-        """Return whether the token is a condition of its line. PROGRAM and IMPORT always are."""
+        """Return whether the token is a condition. PROGRAM and IMPORT are, with any operator."""
         return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
     @property
@@ -56,7 +56,7 @@ class _Token(NamedTuple):
     def holds(self, text: str | None) -> bool:
         """Return whether the token holds for a text. No token holds for None, a missing attribute.
 
-        Blanks at the end of an attribute count only if the pattern ends with one.
+        Blanks at the end of an attribute count only if the pattern ends with a blank.
         """
         if text is None:
             return False
@@ -97,8 +97,8 @@ class _Way:
     """One possible state of the disk while udev goes through the rules' lines in an event.
 
     scheduler  the disk's scheduler now
-    seen       the scheduler that the event's first match has read, which its later matches compare
-               too: udev reads an attribute only once in an event; None: no match has read it yet
+    seen       the scheduler that udev read for the event's first match of it; None before. udev
+               reads an attribute only once in an event, so later matches compare this value too
     label      the label that a GOTO looks for; lines before the label are skipped
     """
 
@@ -123,7 +123,7 @@ class _Line:
 
     @property
     def choice(self) -> _Token | None:
-        """Return the token that chooses a scheduler, itself or through a program."""
+        """Return the token that chooses a scheduler, itself or through a program; else None."""
         for token in self.tokens:
             if not token.is_match and token.of_the_scheduler:
                 return token
@@ -333,7 +333,7 @@ def _holds(token: _Token, action: str, device: _Device) -> bool | None:
 
 
 def _attribute(folder: Path, name: str) -> str | None:
-    """Return an attribute with the blanks at its ends."""
+    """Return an attribute with the blanks at its ends; None if it cannot be read."""
     try:
         return (folder / name).read_text(errors="replace")
     except OSError:

@@ -218,8 +218,8 @@ _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 def _locked(system: System, disk: Disk) -> Iterator[None]:
     """Hold the lock of a disk's state file during the block.
 
-    The lock has a file of its own, because the state file comes and goes. Only root may open that
-    file: any other user could hold the lock for good.
+    The lock has a file of its own, because the state file comes and goes. Only root may open the
+    lock's file, because a user who opens it could hold the lock for good.
 
     Signals that stop or end the process are delivered after the block. A process that Ctrl-Z stops
     would keep the lock. A handler that raises just before os.close() would leave the file open: to
@@ -286,7 +286,7 @@ def _now() -> float:
 
 
 def _refuse_another(system: System, disk: Disk) -> None:
-    """Raise RequestError if a trial runs, or was not put back. Else remove its state file."""
+    """Raise RequestError if another trial runs or was not put back. Else remove any state file."""
     other = pending(system, disk.name)
     if other is None:
         return
@@ -326,14 +326,17 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
 
 
 def confirm(system: System, disk: Disk) -> None:
-    """Raise CtlError if this process's trial has ended meanwhile."""
-    # An `--undo` holds the lock while it restores the disk: none is half done here.
+    """Raise CtlError if this process's trial has ended, or the disk is another one now."""
+    # An `--undo` holds the lock while it restores the disk. So under the lock none is half done.
     with _locked(system, disk):
         _own(system, disk)
 
 
 def _own(system: System, disk: Disk) -> dict[str, Any]:
-    """Return the state of this process's trial. Raises CtlError if the trial has ended."""
+    """Return the state of this process's trial.
+
+    Raises CtlError if the trial has ended, or the disk is another one now.
+    """
     state = pending(system, disk.name)
     if state is None or state["pid"] != os.getpid():
         raise CtlError(
@@ -485,6 +488,6 @@ def keep(system: System, name: str) -> int:
         waiting.register(fd, select.POLLIN)
         _wait(system, disk, state, waiting)
     _show(settle(system, disk, state["pid"]))
-    # Report success to the service's manager: it should not retry, because the retry would fail
-    # too.
+    # Report success even after failures. Else systemd would start the keeper again, which would
+    # fail again.
     return 0

@@ -26,7 +26,7 @@ COMMAND = (
 
 
 def files(scratch: Path) -> dict[str, Path]:
-    """Return the files by their names in a job. Compile modules here, which is slow in a guest."""
+    """Return the files by their names in a job. Compile modules here: a guest is slow at it."""
     python = Path(sys.executable).resolve()
     listed = subprocess.run(
         [python, "-I", "-c", _LIST, PACKAGE.parent], check=True, capture_output=True, text=True

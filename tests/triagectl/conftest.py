@@ -17,7 +17,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def vanishing(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make each folder of this name vanish just before a program lists it; return the name."""
+    """Make each folder named `vanishing` vanish just before it is listed; return that name."""
     scandir = os.scandir
 
     def scan(path: Any = ".") -> Any:

@@ -8,8 +8,8 @@ The program prints two rates for each kind of load. The first is how often a tri
 says `helped` if the tried settings halve the P99 of reads. The program uses no disk, and prints the
 same in each run.
 
-A load has one activity, which changes with time. Each figure follows the activity by its factor in
-`FIGURES`, with a noise of its own.
+A load has one activity, which changes with time. Each figure is a power of the activity, with its
+exponent in `FIGURES` and a noise of its own.
 """
 
 import math
@@ -20,8 +20,8 @@ from itertools import accumulate
 from triagectl import compare, trial
 from triagectl.trial import Block
 
-#: For each figure: the exponent with which it follows the activity, and the standard deviation that
-#: noise gives its logarithm in a block of 10 s.
+#: For each figure: the exponent of the activity, and the standard deviation that noise gives to the
+#: figure's logarithm in a block of 10 s.
 FIGURES = {
     "requests/s": (1.0, 0.03),
     "bytes read/s": (1.0, 0.05),
@@ -72,7 +72,7 @@ def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
 
 
 def _cycle(chance: random.Random, steps: int) -> list[float]:
-    """Return a sine wave: between half a wave and two waves in the trial."""
+    """Return a sine wave; half a wave to two waves fit into the trial."""
     waves, phase = chance.uniform(0.5, 2), chance.uniform(0, 2 * math.pi)
     return [0.5 * math.sin(2 * math.pi * waves * step / steps + phase) for step in range(steps)]
 

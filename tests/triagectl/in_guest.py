@@ -25,7 +25,7 @@ QUEUE = Path(f"/sys/block/{DISK}/queue")
 GATE = Path("/sys/kernel/debug/gatedisk/gate")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
 
-#: Under these schedulers, `top` also runs within its CPU limit, as for users: it times a sample.
+#: Under these schedulers, `top` also runs with the CPU limit that users have, so it times a sample.
 SAMPLED = ("none", "triage")
 
 READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
@@ -87,9 +87,9 @@ def ctl(words: str, output: str) -> None:
 def watched(limit: float, seconds: float, output: str, at_once: bool = False) -> None:
     """Run `top` within a limit of CPU time.
 
-    Write the times of its windows to a file: for each, in ns, when `top` began to open it, when
-    events were on, and until when `top` followed new requests. The file also has, in s, when `top`
-    began, and when it had read the last events.
+    Write the times of its windows to a file. For each window it has, in ns, when `top` began to
+    open the window, when all events were on, and until when `top` followed new requests. It also
+    has, in s, when `top` began, and when `top` had read the last events.
 
     With `at_once`, `top` sleeps while events are recorded, and reads them all afterwards. So it
     takes no CPU from fio, and makes no request late.

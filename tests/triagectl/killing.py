@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run `triagectl try` again and again on a disk, and kill it, its keeper or `--undo` at each step.
+"""Run `triagectl try` again and again on a disk; kill it, its keeper or `--undo` before each step.
 
     python -m tests.triagectl.killing DISK FOLDER CASE
 
@@ -189,7 +189,7 @@ class Trials:
 
 
 def main() -> None:
-    """Kill the try, then its keeper, then both, then `--undo` too, each at each of its steps."""
+    """Kill the try, then its keeper, then both, then `--undo` too, before each of their steps."""
     name, folder, case = sys.argv[1:]
     trials = Trials(name, Path(folder), case)
     steps = 1
@@ -201,7 +201,7 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # The steps at which the try can be killed while its keeper still reaches step `keeper_steps`.
+    # The steps of the try: if it dies before one, its keeper still reaches step `keeper_steps`.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

@@ -100,7 +100,7 @@ def test_a_block_does_not_count_requests_of_the_wait_before_it(
 def test_settings_that_hold_requests_until_they_change_are_worse(
     iops: int, held_s: float, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tried settings hold every tenth request, `held_s` at most, until the old ones return."""
+    """The tried settings hold every tenth request until the old ones return, or for `held_s`."""
     seconds = 120.0
     order = trial.drawn(trial.pairs_in(seconds), random.Random(1))
     length = trial.block_length(seconds)
@@ -134,7 +134,7 @@ def test_a_fast_disk_gives_up_what_waits_for_longer_than_a_window(
 
 
 def add_discards(disk: Disk, merged: bool) -> None:
-    """Add a discard each 50 ms. It takes 40 ms, or, if `merged`, no event reports its end."""
+    """Add a discard every 50 ms. It takes 40 ms; if `merged`, no event reports its end."""
     read = disk.read
     ends: list[Event] = []
     count = 0

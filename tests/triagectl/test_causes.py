@@ -126,8 +126,8 @@ def test_a_limit() -> None:
     victim = request(VICTIM, 50, 50, 850, 850.2, "LOW")
     found = cause(victim, [*mine, *others, *alone()], limit_iops_low=10)
     assert (found.name, found.do) == ("limit", "raise limit_iops_low 10, or set it to 0")
-    # A limit is not the cause if the class exceeds it by far, or does not reach it, or if it is of
-    # another class.
+    # A limit is not the cause if the class sent far more or far less than the limit allows, or if
+    # the limit is another class's.
     assert cause(victim, [*mine, *others, *alone()], limit_iops_low=1).name != "limit"
     assert cause(victim, [*mine, *others, *alone()], limit_iops_low=20).name != "limit"
     assert cause(victim, [*mine, *others, *alone()], limit_kib_low=100_000).name != "limit"

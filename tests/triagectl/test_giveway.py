@@ -14,8 +14,8 @@ import pytest
 from triagectl import giveway
 
 ROOT = Path(giveway.__file__).parents[1]
-#: A program that prints its nice value and time slice before, in and after giving_way(). It needs
-#: a process of its own, because only root may lower a nice value again.
+#: A program that prints its nice value and time slice before, during and after giving_way(). It
+#: needs a process of its own, because only root may lower a nice value again.
 _TOLD = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[1])

@@ -19,12 +19,12 @@ from triagelab.run import machines
 from tests.triagectl import carried
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "prio-basic", "prio-adaptive", "triage")
-#: Under these schedulers, in_guest.py also runs `top` within its CPU limit, as for users.
+#: Under these schedulers, in_guest.py also runs `top` with the CPU limit that users have.
 SAMPLED = ("none", "triage")
 CAUSES = ("depth", "tag", "priority", "limit", "aging", "stall")
 
-#: A disk of 5000 reads a second at most: the guest simulates each read, which takes long. Large
-#: reads are as quick as small ones, so that a request waits for its turn and not in the device.
+#: A disk of 5000 reads a second at most, because simulating each read takes long. Large reads take
+#: no longer than small ones, so that a request waits mostly for its turn, not in the device.
 DEVICE = devices.find(
     "flash",
     {
@@ -118,7 +118,7 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
             continue
         row = rows[job]
         sure, unsure = timed(entries, when)
-        # The rates are of all the time until `top` had read what it recorded.
+        # `top` counts for its rates until it has read the last recorded events.
         began, ended = when["began"], when["ended"]
         rate = sum(began * 1000 <= at < ended * 1000 for at, _ in entries) / (ended - began)
         found[job] = {

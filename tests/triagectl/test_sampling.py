@@ -101,7 +101,8 @@ def test_quiet_time_is_not_saved_up_for_a_burst(quiet_s: float) -> None:
     began, used = disk.now, disk.used
     while disk.now < began + 10:
         sampler.run(disk.now + 2)
-    # As above, plus 1 s of quiet time, and the first 0.1 s of the burst in the last long window.
+    # The limit of the test above, plus the CPU time of 1 s of quiet, and of the first 0.1 s of the
+    # burst, which is in the last long window.
     first = 0.1 * 50_000 * 3 * EVENT_S
     assert disk.used - used < 0.015 * (disk.now - began + 1) + 0.03 + first
 

@@ -305,7 +305,10 @@ CHOOSES = TEXT[: TEXT.index('ATTR{queue/scheduler}="triage"')].count("\n") + 1
 def test_our_own_rules(
     schedulers: str, chosen: bool, by: str, text: str, queues: int, machine: Machine
 ) -> None:
-    """The verdict is right for a disk with one queue, and with four, where debugfs has flags."""
+    """The verdict does not depend on the number of hardware queues.
+
+    If no rule chooses the disk, four queues share their tags, so the kernel's default is the same.
+    """
     machine.file(OURS, TEXT)
     machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")
     disk = machine.disk(schedulers=schedulers, queues=queues)

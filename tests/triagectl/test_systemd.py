@@ -109,7 +109,7 @@ def bootable(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("bootable")
 def test_a_killed_test_leaves_no_system_and_no_loop_device(tmp_path: Path) -> None:
-    """Look for the group and the image: another test may get the loop device's name or the PID."""
+    """Look for the control group and the image file, because no other test has the same ones."""
     folder = tmp_path / "killed"
     folder.mkdir()
     waits = subprocess.Popen(

@@ -42,7 +42,7 @@ def test_all_blocks_have_one_length(
 
 @dataclass
 class Disk:
-    """Gives each block a figure by the settings that the disk has then."""
+    """Gives each block one figure, by the settings that the disk has during the block."""
 
     machine: Machine
     monkeypatch: pytest.MonkeyPatch
@@ -111,7 +111,7 @@ def test_no_load_is_not_judged(disk: Disk, capsys: pytest.CaptureFixture[str]) -
 def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
     last: int, disk: Disk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing would undo a change without the state file. The unfinished block is not judged."""
+    """Without the state file nothing would undo a change. The unfinished block is not judged."""
     disk.at_block[last] = lambda: wayback.settle(disk.machine.system, disk.disk)
     with pytest.raises(CtlError, match="was ended by `--undo`"):
         disk.run()
@@ -123,7 +123,7 @@ def test_a_trial_that_was_undone_meanwhile_changes_nothing_more(
 def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each change waits for the requests in the device: for 6 s on a stick with a full queue."""
+    """Each change waits for the requests in the device: 6 s on a USB stick with a full queue."""
     now = 1000.0
     put = wayback.write
 

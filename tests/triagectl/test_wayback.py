@@ -331,7 +331,7 @@ def test_a_keeper_waits_for_a_slow_change_but_not_for_a_hung_trial(
 ) -> None:
     disk = machine.disk(fifo_batch=16)
     monkeypatch.setattr(wayback, "GRACE_S", 0.2)
-    # A keeper ignores the signals that would end this process.
+    # keep() would make this process ignore the signals that end it.
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     begun = threading.Event()
     over: list[float] = []
@@ -365,7 +365,7 @@ def test_another_disk_of_the_same_name_is_left_alone(
         machine.file("sys/block/sda/queue/iosched/fifo_batch", "99")
     assert left == ["sda is another disk now: nothing was put back"]
     assert disk.tunables == {"fifo_batch": "99"}
-    # A state file that an earlier disk of this name has left does not prevent a trial.
+    # The state file of an earlier disk of this name does not prevent a trial.
     with monkeypatch.context() as patch:
         patch.setattr(wayback, "settle", lambda *_: [])
         with wayback.kept(machine.system, disk, "bfq", 60):

@@ -3,9 +3,10 @@
 
 The values come in pairs: one block of time under the old settings, and the next one under the tried
 settings, or the other way round. A toss decides the order in each pair. If the settings make no
-difference, the tried ones win a pair with probability 1/2, whatever the load does by itself: the
-toss is independent of the load. So the number of pairs won has a binomial distribution. This is
-the sign test. Chance enters only by the toss, so the test assumes nothing about the load.
+difference, the tried ones have the larger value of a pair with probability 1/2, whatever the load
+does by itself: the toss is independent of the load. So the number of such pairs has a binomial
+distribution. This is the sign test. Chance enters only by the toss, so the test assumes nothing
+about the load.
 """
 
 import math
@@ -19,8 +20,8 @@ CHANCE = 0.05
 FIGURES = 7
 #: A change of a figure by less than this part is no reason to change a machine's settings.
 _MATTERS = 0.05
-#: If an interval contains 1 and reaches further than this factor from it, the answer is `cannot
-#: tell`: the figure may have doubled or halved.
+#: If an interval contains 1, and reaches above this factor or below 1 / this factor, the answer is
+#: `cannot tell`: the figure may have doubled or halved.
 _OPEN = 2.0
 #: Smaller values, such as a rate of 0, count as this one, so that each ratio is finite.
 _LEAST = 1.0
@@ -55,7 +56,7 @@ class Verdict:
 
 
 def outside(pairs: int) -> int:
-    """Return how many of the pairs' ratios lie at or beyond each end of the interval.
+    """Return how many of the pairs' ratios lie at or beyond each end of the confidence interval.
 
     So the interval excludes 1 only if fewer pairs than this number go against the majority. The
     result is 0 if there are too few pairs for any difference to be seen.

@@ -58,7 +58,7 @@ class Recording:
         self.count += 1
 
     def gave_up(self, request: Request) -> None:
-        """Keep a request that is not done, if it came to the scheduler or the device."""
+        """Keep a request that is not done, if it got a tag or came to the device."""
         if request.got or request.issued:
             self.finished(request)
 

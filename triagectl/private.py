@@ -41,7 +41,7 @@ _IDENTITIES = (
     "loop/backing_file",
 )
 _NAMES = ("dm/name", "loop/backing_file")
-#: Mount points that many machines have, so they identify none: the system's and standard folders.
+#: Mount points that identify no machine, because many have them: the system's and standard folders.
 _USUAL = re.compile(
     r"/(proc|sys|dev|run)(/.*)?|"
     r"/(boot(/efi)?|efi|tmp|usr(/local)?|home|root|srv|opt|etc|mnt|media|snap|"

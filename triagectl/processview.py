@@ -86,7 +86,7 @@ def _resolve(system: System, disk: Disk, use: _Use) -> None:
 
 
 def _uses(system: System, pid: int, devices: Devices) -> list[_Use]:
-    """Return the devices that a process has files open on."""
+    """Return the devices on which a process has open files."""
     mounts = {}
     for line in (system.read(f"proc/{pid}/mountinfo") or "").splitlines():
         left, _, right = line.partition(" - ")

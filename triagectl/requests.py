@@ -142,9 +142,9 @@ class Matcher:
         return (request for request in self.pending.values() if not request.twice)
 
     def expire(self, before: int) -> None:
-        """Forget requests that came before `before` and have not been sent to the device.
+        """Forget requests that came before the time `before`, and that the driver did not get.
 
-        Some of them will have no further event, such as a discard that was merged into another.
+        Some of these will have no further event, such as a discard that was merged into another.
         """
         old = [key for key, one in self.pending.items() if not one.issued and one.queued < before]
         for key in old:

@@ -113,7 +113,7 @@ def decode(page: bytes, begins: Header, layouts: dict[int, Layout], into: list[E
             at += 8
             continue
         else:
-            # An absolute time of 59 bits; the upper bits are the page's.
+            # An absolute time of 59 bits; the upper bits are those of the page's time.
             time = time >> 59 << 59 | word(page, at + 4)[0] << 27 | head >> 5
             at += 8
             continue

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sample requests within a limit of CPU time: all requests of some time windows, and no others.
 
-After a window, events stay on until the window's requests have ended, but for 1 s at most. So slow
-requests are not missed. Then events are off until the next window. The length of this pause depends
-on the CPU time that was used: on a slow disk there are no pauses, and every request is seen.
+Between windows there may be a pause, in which events are off. Before a pause, events stay on until
+the window's requests have ended, but for 1 s at most. So slow requests are not missed. The length
+of a pause depends on the CPU time that was used: on a slow disk there are no pauses, and every
+request is seen.
 """
 
 import random
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from triagectl.requests import Matcher
 from triagectl.tracefs import Instance
 
-#: The share of a core that sampling may use. `top` must stay below 2 %, with the start of Python.
+#: The share of a core that sampling may use. `top` must stay below 2 %, including Python's start.
 LIMIT = 0.015
 #: The shortest and the longest time, in s, that a window stays open before its events are read.
 _SLICE = 0.002
@@ -28,8 +29,8 @@ _AHEAD = 0.01
 #: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen.
 #: Without this bound, a burst after a quiet hour could take a whole core for nearly a minute.
 _SAVED = 1.0
-#: Forget a bio that was not sent to the device within this time, in ns: it never will be. The time
-#: is half of that after which the kernel reports a hung task.
+#: Forget a bio that was not sent to the device within this time, in ns: it will never be sent. The
+#: kernel reports a hung task after twice this time.
 _EXPIRE_NS = 60 * 10**9
 #: The longest wait for the last requests of a window, in s.
 _TAIL = 1.0

@@ -42,7 +42,7 @@ class Disk:
 
     @property
     def takes_schedulers(self) -> bool:
-        """Return whether the disk can have a scheduler: a stacked device shows `none` alone."""
+        """Return whether the disk can have a scheduler: a stacked device shows no brackets."""
         return "[" in (self.attribute("queue/scheduler") or "")
 
     @property
@@ -101,7 +101,7 @@ class Disk:
 
     @property
     def hidden(self) -> bool:
-        """Return whether the disk has no device file and no number, like an NVMe path."""
+        """Return whether the disk has no device file and no device number, like an NVMe path."""
         return self.number("hidden") == 1
 
     @property

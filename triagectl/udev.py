@@ -84,7 +84,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class _Device:
-    """A disk as rules see it."""
+    """A disk, with the properties and parent devices that rules can match."""
 
     system: System
     disk: Disk
@@ -204,7 +204,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read(path: Path, shown: str) -> list[_Line]:
-    """Return the lines of a file; none if it does not mention a scheduler."""
+    """Return the lines of a file; none if the word `scheduler` is not in the file."""
     text = read(path) or ""
     if "scheduler" not in text:
         return []

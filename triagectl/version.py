@@ -7,7 +7,7 @@ from pathlib import Path
 from triagectl.system import read
 
 _FOLDER = Path(__file__).parent
-#: A package holds the header beside this file; a checkout has it where the module is.
+#: A package has the header beside this file; a checkout has it beside the module's source.
 _HEADERS = (_FOLDER / "version.h", _FOLDER.parent / "kernel/triage/version.h")
 
 

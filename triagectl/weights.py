@@ -75,7 +75,7 @@ def _weight(path: Path, disk: Disk) -> str | None:
 
 
 def _tops(system: System) -> Iterator[Path]:
-    """Yield the folders of both versions' control groups. Version 1 has a folder for `blkio`."""
+    """Yield the top folders of control groups: of version 2, and of version 1's `blkio`."""
     for top in (system.mounted("cgroup2"), system.mounted("cgroup", "blkio")):
         if top is not None:
             yield top

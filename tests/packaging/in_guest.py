@@ -279,7 +279,7 @@ class Guest:
     ) -> None:
         """Make the disk from the system, the packages and the rules, unless `image` exists.
 
-        Call `prepare` with the folder from which the disk is made.
+        Before that, call `prepare` with the folder of the disk's files.
         """
         self._folder, self._image, self._options = folder, image, options
         self._boots = 0

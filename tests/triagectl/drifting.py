@@ -41,7 +41,7 @@ VERDICTS = ("helped", "harmed", "mixed")
 #: The time between two values of an activity, in s.
 _STEP_S = 0.5
 
-#: A function that returns the logarithm of an activity at each of a number of steps.
+#: A kind of load: a function that returns the activity's logarithm at each of a number of steps.
 Path = Callable[[random.Random, int], list[float]]
 
 
@@ -50,19 +50,19 @@ def _steady(_: random.Random, steps: int) -> list[float]:
 
 
 def _trend(chance: random.Random, steps: int) -> list[float]:
-    """Return an activity that doubles or halves during the trial."""
+    """Let the activity double or halve during the trial."""
     whole = math.log(2) * chance.choice((-1, 1))
     return [whole * step / steps for step in range(steps)]
 
 
 def _walk(chance: random.Random, steps: int) -> list[float]:
-    """Return a random walk. Its standard deviation at the end is log 2 for any number of steps."""
+    """Let the logarithm walk at random. Its standard deviation at the end is always log 2."""
     of_a_step = math.log(2) / math.sqrt(steps)
     return list(accumulate(chance.gauss(0, of_a_step) for _ in range(steps)))
 
 
 def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
-    """Return a first-order autoregression with a time constant of 30 s."""
+    """Let the logarithm be a first-order autoregression with a time constant of 30 s."""
     keeps = math.exp(-_STEP_S / 30)
     of_a_step = 0.3 * math.sqrt(1 - keeps**2)
     values = [chance.gauss(0, 0.3)]
@@ -72,19 +72,19 @@ def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
 
 
 def _cycle(chance: random.Random, steps: int) -> list[float]:
-    """Return a sine wave; half a wave to two waves fit into the trial."""
+    """Let the logarithm be a sine wave; half a wave to two waves fit into the trial."""
     waves, phase = chance.uniform(0.5, 2), chance.uniform(0, 2 * math.pi)
     return [0.5 * math.sin(2 * math.pi * waves * step / steps + phase) for step in range(steps)]
 
 
 def _step(chance: random.Random, steps: int) -> list[float]:
-    """Return an activity that doubles or halves at one moment, as when a backup begins or ends."""
+    """Let the activity double or halve at one moment, as when a backup begins or ends."""
     at, size = chance.randrange(steps), math.log(2) * chance.choice((-1, 1))
     return [size * (step >= at) for step in range(steps)]
 
 
 def _bursts(chance: random.Random, steps: int) -> list[float]:
-    """Return an activity with three bursts: each triples it for a twentieth of the trial."""
+    """Let each of three bursts triple the activity for a twentieth of the trial."""
     begins = [chance.randrange(steps) for _ in range(3)]
     return [
         math.log(3) * any(0 <= s - begin < steps / 20 for begin in begins) for s in range(steps)

@@ -201,7 +201,7 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # The steps of the try: if it dies before one, its keeper still reaches step `keeper_steps`.
+    # The steps before which a kill of the try still lets its keeper reach step `keeper_steps`.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

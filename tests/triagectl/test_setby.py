@@ -216,7 +216,7 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         ('ATTR{queue/scheduler}="$env{ID_BUS}"', [(None, False)]),
         # [none] is a set of letters here; any list of schedulers has one of them.
         (f'ATTR{{queue/scheduler}}=="*[none]*", {CHOOSE}', [("bfq", True)]),
-        # A match sees the scheduler before the rule, mq-deadline.
+        # A match sees the scheduler from before the rule: mq-deadline.
         (f'ATTR{{queue/scheduler}}=="*\\[none\\]*", {CHOOSE}', []),
         (f'ATTR{{queue/scheduler}}=="*\\[mq-deadline\\]*", {CHOOSE}', [("bfq", True)]),
         (f'ATTR{{queue/scheduler}}=="*\\[bfq\\]*", {CHOOSE}', []),

@@ -145,7 +145,7 @@ def test_a_trial_on_a_slow_device_is_not_taken_for_hung(
     monkeypatch.setattr(wayback, "write", write)
     disk.at_block = dict.fromkeys(range(24), measure)
     assert disk.run() == 0
-    # A trial without slow changes may not take so long.
+    # A trial that takes so long without slow changes would be taken for hung.
     assert now > 1000 + 24 * (4 + trial._LATE_S) + wayback.GRACE_S
 
 

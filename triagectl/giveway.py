@@ -3,8 +3,8 @@
 
 If a request completes while this process has the CPU, the program that waits for it continues late,
 though the disk answered in time. A nice value alone does not prevent that: since Linux 6.6 a
-running process keeps the CPU for its slice, 3 ms, even if another process wakes up. From 6.12 on a
-process may ask for a shorter slice.
+running process keeps the CPU for its slice, up to 3 ms, even if another process wakes up. From 6.12
+on a process may ask for a shorter slice.
 """
 
 import contextlib

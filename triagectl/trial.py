@@ -306,7 +306,7 @@ def _named(options: Options) -> str:
 
 
 def judged(order: Sequence[bool], blocks: Sequence[Block]) -> list[compare.Verdict]:
-    """Compare each figure. A pair counts if both blocks have it, and one value or both are not 0."""
+    """Compare each figure. A pair counts if both blocks have it, and one or both are not 0."""
     pairs = []
     for at in range(0, len(order), 2):
         one, other = blocks[at].figures, blocks[at + 1].figures

@@ -221,9 +221,9 @@ def _locked(system: System, disk: Disk) -> Iterator[None]:
     The lock has a file of its own, because the state file comes and goes. Only root may open the
     lock's file, because a user who opens it could hold the lock for good.
 
-    Signals that stop or end the process are delivered after the block. A process that Ctrl-Z stops
-    would keep the lock. A handler that raises just before os.close() would leave the file open: to
-    put the settings back, the process would then wait for its own lock.
+    Signals that stop or end the process are delivered after the block. Otherwise a process that
+    Ctrl-Z stops would keep the lock. And a handler that raises just before os.close() would leave
+    the file open: to put the settings back, the process would then wait for its own lock.
 
     While this process waits for the lock, it lets ending signals through, and continues a trial's
     process that is stopped, because that process may hold the lock.

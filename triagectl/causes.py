@@ -14,8 +14,8 @@ STALL_NS = 50_000_000
 #: Other requests in the device are the cause only if the slow one takes at least this many times as
 #: long there as a request that is alone in the device.
 _SLOW = 2.0
-#: A request alone in the device takes the median time of similar ones, if at least this many were
-#: recorded. With fewer, _FLASH_NS is assumed, or _ARM_NS for a disk with an arm.
+#: A request alone in the device is assumed to take the median time of similar ones, if at least this
+#: many were recorded. With fewer it is assumed to take _FLASH_NS, or _ARM_NS on a disk with an arm.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
@@ -196,8 +196,8 @@ def _in_device(request: Request, seen: Seen, now: int) -> Cause:
 def _alone(request: Request, seen: Seen) -> float:
     """Estimate how long the device takes, in ns, for a request like this one that is alone in it.
 
-    Use only requests that were alone in it: the times of others depend on whether the device serves
-    many requests at once or one after the other, which is not known.
+    Use only requests that were alone in it. The times of others depend on an unknown: whether the
+    device serves many requests at once or one after the other.
     """
     times = sorted(
         other.served
@@ -341,8 +341,8 @@ def _limit(of: str, seen: Seen, request: Request, ahead: Sequence[Request], ns: 
         name = f"limit_{unit}_{of.lower()}"
         value = int(seen.place.tunables.get(name, "0"))
         allowed = value * ns / 1e9
-        # Whether the wait began right before or right after the class sent a request is chance. So
-        # the limit may allow one request more or less than were sent.
+        # The wait may begin right before or right after the class sent one of its requests. So the
+        # limit may allow one request more or less than were sent.
         if (
             value
             and amount - largest <= _LIMIT_SLACK * allowed

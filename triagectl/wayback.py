@@ -327,7 +327,7 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
 
 def confirm(system: System, disk: Disk) -> None:
     """Raise CtlError if this process's trial has ended, or the disk is another one now."""
-    # An `--undo` holds the lock while it restores the disk. So under the lock none is half done.
+    # An `--undo` holds the lock while it restores the disk. Under the lock none is half done.
     with _locked(system, disk):
         _own(system, disk)
 

@@ -56,13 +56,13 @@ def _trend(chance: random.Random, steps: int) -> list[float]:
 
 
 def _walk(chance: random.Random, steps: int) -> list[float]:
-    """Let the logarithm walk at random. Its standard deviation at the end is always log 2."""
+    """Let the activity's logarithm walk at random. Its standard deviation at the end is always log 2."""
     of_a_step = math.log(2) / math.sqrt(steps)
     return list(accumulate(chance.gauss(0, of_a_step) for _ in range(steps)))
 
 
 def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
-    """Let the logarithm be a first-order autoregression with a time constant of 30 s."""
+    """Let the activity's logarithm be a first-order autoregression with a time constant of 30 s."""
     keeps = math.exp(-_STEP_S / 30)
     of_a_step = 0.3 * math.sqrt(1 - keeps**2)
     values = [chance.gauss(0, 0.3)]
@@ -72,7 +72,7 @@ def _autocorrelated(chance: random.Random, steps: int) -> list[float]:
 
 
 def _cycle(chance: random.Random, steps: int) -> list[float]:
-    """Let the logarithm be a sine wave; half a wave to two waves fit into the trial."""
+    """Let the activity's logarithm be a sine wave; half a wave to two waves fit into the trial."""
     waves, phase = chance.uniform(0.5, 2), chance.uniform(0, 2 * math.pi)
     return [0.5 * math.sin(2 * math.pi * waves * step / steps + phase) for step in range(steps)]
 

@@ -14,8 +14,8 @@ STALL_NS = 50_000_000
 #: Other requests in the device are the cause only if the slow one takes at least this many times as
 #: long there as a request that is alone in the device.
 _SLOW = 2.0
-#: A request alone in the device is assumed to take the median time of similar ones, if at least this
-#: many were recorded. With fewer it is assumed to take _FLASH_NS, or _ARM_NS on a disk with an arm.
+#: Assume that a request alone in the device takes the median time of similar ones, if at least this
+#: many were recorded. With fewer, assume _FLASH_NS, or _ARM_NS on a disk with an arm.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000

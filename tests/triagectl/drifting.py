@@ -56,7 +56,7 @@ def _trend(chance: random.Random, steps: int) -> list[float]:
 
 
 def _walk(chance: random.Random, steps: int) -> list[float]:
-    """Let the activity's logarithm walk at random. Its standard deviation at the end is always log 2."""
+    """Let the activity's logarithm walk at random, with a final standard deviation of log 2."""
     of_a_step = math.log(2) / math.sqrt(steps)
     return list(accumulate(chance.gauss(0, of_a_step) for _ in range(steps)))
 

@@ -276,7 +276,7 @@ def _in_queue(request: Request, seen: Seen, end: int) -> Cause:
             return Cause(
                 "aging",
                 f"{len(aged)} of {len(ahead)} requests that went first had waited for as long as "
-                "their class may, and go before all others then",
+                "their class may, and then go before all others of their cgroup",
                 "raise aging_expire_normal and aging_expire_low, or limit the classes below: "
                 "more is overdue than the device can do",
                 Counter(other.tid for other in aged),

@@ -19,8 +19,11 @@ from triagectl.sysfs import Disk
 from triagectl.system import System, names, read
 
 _SEEN = "run/triagectl/schedulers.json"
-#: Disks of these drivers have no scheduler unless a user or a rule chooses one.
-_NONE_BY_DEFAULT = r"(loop|nbd|zram|ram|nullb)\d"
+#: The driver of these disks wants no scheduler (BLK_MQ_F_NO_SCHED_BY_DEFAULT).
+_NONE_BY_DEFAULT = r"loop\d"
+#: The drivers of these disks may want no scheduler (null_blk.no_sched), have none, or change the
+#: number of hardware queues later. Only the flags in debugfs tell.
+_UNSURE = ("dm-", "md", "nbd", "nullb")
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def kernel_default(system: System, disk: Disk) -> tuple[str, bool]:
         one = disk.hardware_queues == 1 or "TAG_HCTX_SHARED" in flags
         return (fallback if one else "none"), True
     if disk.hardware_queues == 1:
-        return fallback, not disk.name.startswith(("dm-", "md"))
+        return fallback, not disk.name.startswith(_UNSURE)
     return "none", disk.name.startswith("nvme")
 
 

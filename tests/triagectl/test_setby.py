@@ -31,6 +31,8 @@ def test_the_kernels_default(machine: Machine) -> None:
         ("sda", 1, None, "mq-deadline"),
         ("nvme0n1", 4, None, "none"),
         ("loop0", 1, None, "none"),
+        ("nbd0", 1, None, "mq-deadline"),
+        ("nullb0", 1, "alloc_policy=FIFO NO_SCHED", "none"),
         ("sdb", 4, "alloc_policy=FIFO SHOULD_MERGE|TAG_HCTX_SHARED", "mq-deadline"),
         ("vda", 1, "alloc_policy=FIFO NO_SCHED_BY_DEFAULT", "none"),
     ],

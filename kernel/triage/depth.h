@@ -50,11 +50,12 @@
 /*
  * A probe whose mean is less than half of a confirmed estimate raises a doubt. Either the estimate
  * came from another load, such as the reads of a boot, or a cache answered this probe. A probe
- * raises a doubt too if a quarter of its requests end at once (TG_DEPTH_AT_ONCE), and those of the
- * estimate did not: the requests may have failed. So the probe changes nothing, and the next one
- * comes soon. After DOUBTS doubts, the result of the last such probe replaces the estimate. To wait
- * for them costs only milliseconds. If a cache's answers replaced the estimate, it would be too
- * small, and hold bulk for longer, because it grows slowly.
+ * raises a doubt too if a quarter of its requests end at once (TG_DEPTH_AT_ONCE), although the
+ * estimate is at least twice that: the requests may have failed. So the probe changes nothing, and
+ * the next one comes soon. Such a result between probes changes nothing either. After DOUBTS
+ * doubts, the result of the last such probe replaces the estimate. To wait for them costs only
+ * milliseconds. If a cache's answers replaced the estimate, it would be too small, and hold bulk
+ * for longer, because it grows slowly.
  *
  * A probe that does not contradict the estimate takes one doubt back. It does not raise an estimate
  * that was doubted. Otherwise an estimate could grow although two probes in three contradict it.
@@ -126,8 +127,8 @@ struct tg_depth_samples {
  * @doubts: number of doubts that no later probe has taken back (TG_DEPTH_DOUBTS)
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
- * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE. A confirmed
- *	estimate becomes so only with its last doubt (TG_DEPTH_DOUBTS)
+ * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE. If a confirmed
+ *	@mean is at least twice that, this takes TG_DEPTH_DOUBTS probes
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @in_probes: samples taken in probes, since such samples last gave a result
  * @between: samples taken while there was no bulk, since such samples last gave a result
@@ -219,7 +220,7 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 {
 	struct tg_depth_samples *samples = probe ? &depth->in_probes : &depth->between;
 	u64 mean = 0, spread = 0;
-	bool contradicts, at_once;
+	bool contradicts, at_once, odd;
 	u32 i, quick = 0;
 
 	samples->latency[samples->nr++] = latency;
@@ -240,20 +241,24 @@ static inline bool tg_depth_alone(struct tg_depth *depth, u64 latency, bool prob
 	if (probe)
 		tg_depth_answer(depth, mean);
 	at_once = 4 * quick >= TG_DEPTH_PROBE_SAMPLES;
+	odd = at_once && depth->confirmed && !depth->at_once &&
+	      depth->mean >= TG_DEPTH_DOUBTED * TG_DEPTH_AT_ONCE;
+	if (odd && !probe)
+		return true;
 	contradicts = probe && depth->confirmed &&
-		      (TG_DEPTH_DOUBTED * mean < depth->mean || (at_once && !depth->at_once));
+		      (TG_DEPTH_DOUBTED * mean < depth->mean || odd);
 	if (contradicts && ++depth->doubts < TG_DEPTH_DOUBTS) {
 		depth->spacing = 0;
 		return true;
 	}
 	if (probe && !contradicts && depth->doubts) {
 		depth->doubts--;
+		if (!at_once)
+			depth->at_once = false;
 		if (mean > depth->mean)
 			return true;
 	}
-	/* Between probes, requests that fail at once must not discard a confirmed estimate. */
-	if (!at_once || !depth->confirmed || contradicts)
-		depth->at_once = at_once;
+	depth->at_once = at_once;
 	if (contradicts) {
 		depth->doubts = 0;
 		depth->confirmed = false;

@@ -227,7 +227,6 @@ static void test_at_once_is_doubted(void)
 		for (probes = 0; probes < 3; probes++)
 			quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], false);
 		expect("at once, after results between probes", depth.at_once, false);
-		depth.mean = 70000;
 		quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], true);
 		expect("doubts", depth.doubts, 1);
 		expect("at once, after one probe", depth.at_once, false);

@@ -469,8 +469,8 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
  *
  * The pace holds none of these writes, however many there are. If the pace were charged for all of
  * them, they could hold bulk for ever. So it is charged for at most TG_DRAIN_PASSING of
- * TG_DRAIN_PASSING + 1 parts of the time. What these writes have not used after TG_DRAIN_PERIOD is
- * left to bulk.
+ * TG_DRAIN_PASSING + 1 parts of the time. Bulk may have the rest of these parts after
+ * TG_DRAIN_PERIOD.
  *
  * Return: how much of @cost to charge, in ns
  */

@@ -227,6 +227,7 @@ static void test_at_once_is_doubted(void)
 		for (probes = 0; probes < 3; probes++)
 			quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], false);
 		expect("at once, after results between probes", depth.at_once, false);
+		expect("mean, after results between probes", depth.mean, 70000);
 		quarter(&depth, TG_DEPTH_AT_ONCE - 1, usual[i], true);
 		expect("doubts", depth.doubts, 1);
 		expect("at once, after one probe", depth.at_once, false);
@@ -236,6 +237,35 @@ static void test_at_once_is_doubted(void)
 		probe(&depth, usual[i], 0);
 		expect("at once, after a usual probe", depth.at_once, false);
 	}
+}
+
+/* A device that answers in a few us, but for a busy CPU, is soon known as such again. */
+static void test_at_once_again(void)
+{
+	struct tg_depth depth = begun();
+	u32 probes;
+
+	for (probes = 0; probes < 2; probes++)
+		probe(&depth, 3000, 0);
+	expect("at once", depth.at_once, true);
+	batch(&depth, 8000, 0, false);
+	expect("at once, after a result of a busy CPU", depth.at_once, false);
+	batch(&depth, 3000, 0, false);
+	expect("at once, after one of an idle CPU", depth.at_once, true);
+}
+
+/* Probes without quick requests clear at_once also where each second one raises a doubt. */
+static void test_at_once_ends(void)
+{
+	struct tg_depth depth = begun();
+
+	depth.known = true;
+	depth.confirmed = true;
+	depth.at_once = true;
+	depth.mean = 100000;
+	probe(&depth, 40000, 0);
+	probe(&depth, 140000, 0);
+	expect("at once, after two usual probes", depth.at_once, false);
 }
 
 /* A slow read in each probe does not hide that an estimate is ten times too large. */
@@ -635,6 +665,8 @@ int main(int argc, char **argv)
 	RUN(test_doubted());
 	RUN(test_contradicted_more_often_than_not());
 	RUN(test_at_once_is_doubted());
+	RUN(test_at_once_again());
+	RUN(test_at_once_ends());
 	RUN(test_doubted_with_a_slow_read());
 	RUN(test_rare_samples());
 	RUN(test_own_samples());

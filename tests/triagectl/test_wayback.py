@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test that a try restores the disk's settings, also if it is killed.
 
-Most tests use a disk made of files. Those that need the kernel use a loop device.
+Most tests use a disk made of files. Tests that need the kernel use a loop device.
 """
 
 import contextlib

@@ -182,8 +182,8 @@ def _tested(differences: Sequence[float], step: float, rounding: float) -> tuple
 def judged(family: Sequence[Ratio]) -> list[Comparison]:
     """Return all comparisons of a report with their verdicts, by Holm's method.
 
-    The method corrects for the number of comparisons. Those with too few repeats for a verdict do
-    not count.
+    The method corrects for the number of comparisons. A comparison with too few repeats for a
+    verdict does not count.
     """
     enough = [ratio for ratio in family if ratio.n >= REPEATS_FOR_VERDICT]
     limit = 0.0

@@ -2,23 +2,29 @@
 """Parse the command line and run its command: list, run, study, report, fit, verify, storm, …"""
 
 import argparse
+import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from triagelab.base.errors import LabError
 from triagelab.base.version import version
-from triagelab.commands import (
-    build,
-    fit,
-    listing,
-    matrix,
-    report,
-    run,
-    storm,
-    study,
-    telling,
-    verify,
-)
+from triagelab.commands import telling
+
+#: Each command with its module in `commands`, and its line in `triage --help`. Only the module of
+#: the command that the user gives is imported: to import the libraries for statistics and charts
+#: takes longer than most commands need for all else.
+COMMANDS = {
+    "list": ("listing", "list experiments, schedulers, devices and kernels"),
+    "run": ("run", "run an experiment, or your own fio job file"),
+    "study": ("study", "run the whole scheduler study: many experiments"),
+    "report": ("report", "make the report of a run directory again"),
+    "fit": ("fit", "make a drive for --device from a folder of fio's JSON results"),
+    "verify": ("verify", "check a scheduler's correctness"),
+    "storm": ("storm", "look for a scheduler's bugs, with replay"),
+    "modules": ("build", "build the kernel modules"),
+    "matrix": ("matrix", "build for the oldest and the newest kernels, verify on each"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: done, 1: failed, 2: the request made no sense, 130: interrupted.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        given = _parser().parse_args(arguments)
+        given = parsed(words)
         return int(given.command(given))
     except LabError as error:
         telling.error.print(f"triage: {error}", style="red")
@@ -73,12 +80,15 @@ class _Parser(argparse.ArgumentParser):
         self.register("action", None, _Once)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words of a command line. If they make no sense, say so and exit with status 2."""
     parser = _Parser(
         prog="triage", description="Runs I/O schedulers on machines and says what they are worth."
     )
     parser.add_argument("--version", action="version", version=f"triage {version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (listing, run, study, report, fit, verify, storm, build, matrix):
-        command.add(commands)
-    return parser
+    for name, (module, says) in COMMANDS.items():
+        command = commands.add_parser(name, help=says)
+        if name in words:
+            importlib.import_module(f"triagelab.commands.{module}").add(command)
+    return parser.parse_args(words)

@@ -281,7 +281,7 @@ def refused(command: str) -> str:
     if len(words) == 1 or words[-1] == "--help":
         return ""  # the document only mentions the command
     try:
-        given = cli._parser().parse_args(words)
+        given = cli.parsed(words)
         if words[0] == "run" and not PLACEHOLDERS & set(words):
             vary = request.values_to_vary(given.vary)
             chosen = experiments.find(given.experiment, vary, quick=given.quick)

@@ -86,7 +86,7 @@ def test_measure_runs_the_plan_of_points(
         ["fit", "measure", "--device", "flash", "--machine", "sim", "--out", out,
          "--allow-write", "--seconds", "2"]
     ) == 0  # fmt: skip
-    assert [words[1] for words in asked] == ["drive-reads", "drive-reads", "drive-writes"]
+    assert [words[0] for words in asked] == ["drive-reads", "drive-reads", "drive-writes"]
     assert "--allow-write" not in asked[0] and "host" in asked[0]
     assert "seconds=2" in asked[2] and "--allow-write" not in asked[2]
     assert f"./triage fit {out}" in capsys.readouterr().out.replace("\n", "")

@@ -7,12 +7,11 @@ from triagelab.commands import options
 from triagelab.provision import kernels, modules
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `modules`."""
-    build = commands.add_parser("modules", help="build the kernel modules")
-    options.add_kernel(build)
-    build.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")
-    build.set_defaults(command=_modules)
+    options.add_kernel(parser)
+    parser.add_argument("--check", action="store_true", help="all warnings, sparse, checkpatch")
+    parser.set_defaults(command=_modules)
 
 
 def _modules(given: argparse.Namespace) -> int:

@@ -14,35 +14,32 @@ from rich.table import Table
 
 from triagelab.ask import devices, drives
 from triagelab.base.errors import RequestError
-from triagelab.commands import options, run, telling
+from triagelab.commands import run, telling
 from triagelab.fit import fioresults, fitchart, fitting
 from triagelab.fit.simulator import Simulator
 from triagelab.run import machines
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fit`."""
-    fit = commands.add_parser(
-        "fit", help="make a drive for --device from a folder of fio's JSON results"
-    )
-    fit.add_argument(
+    parser.add_argument(
         "directory", metavar="DIR|measure", type=Path, help="measure: take the results first"
     )
-    fit.add_argument("--name", help="of the drive; else that of the folder")
-    fit.add_argument(
+    parser.add_argument("--name", help="of the drive; else that of the folder")
+    parser.add_argument(
         "--out",
         metavar="FILE|DIR",
         type=Path,
         help="else drives/NAME.toml; of measure the folder for the results",
     )
-    fit.add_argument("--machine", help="measure: host unless it says otherwise")
-    fit.add_argument("--device", metavar="D", help="measure: which, with host a disk, /dev/X")
-    fit.add_argument(
+    parser.add_argument("--machine", help="measure: host unless it says otherwise")
+    parser.add_argument("--device", metavar="D", help="measure: which, with host a disk, /dev/X")
+    parser.add_argument(
         "--allow-write", action="store_true", help="measure: writes too, over what the disk holds"
     )
-    fit.add_argument("--seconds", metavar="N", type=int, help="measure: each point for so long")
-    fit.add_argument("--resume", action="store_true", help="measure: go on with what --out has")
-    fit.set_defaults(command=_either)
+    parser.add_argument("--seconds", metavar="N", type=int, help="measure: each point for so long")
+    parser.add_argument("--resume", action="store_true", help="measure: go on with what --out has")
+    parser.set_defaults(command=_either)
 
 
 def _either(given: argparse.Namespace) -> int:
@@ -65,7 +62,7 @@ def _measure(given: argparse.Namespace) -> int:
     machine = given.machine or "host"
     status = 0
     for name in ("drive-reads", *(["drive-writes"] if given.allow_write else [])):
-        words = ["run", name, "--schedulers", "none", "--repeats", "1", "--machine", machine]
+        words = [name, "--schedulers", "none", "--repeats", "1", "--machine", machine]
         words += ["--device", given.device, "--out", str(given.out / name)]
         words += ["--vary", f"seconds={given.seconds}"] if given.seconds is not None else []
         words += ["--resume"] if given.resume else []

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from triagelab.ask import devices, drives, experiments
 from triagelab.base import sources
-from triagelab.commands import options, telling
+from triagelab.commands import telling
 from triagelab.provision import kernels
 
 #: Words in the class of a drive -> their meaning, for the legend of the table.
@@ -20,17 +20,16 @@ _CLASSES = {
 }
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `list`."""
-    listing = commands.add_parser("list", help="list experiments, schedulers, devices and kernels")
-    listing.add_argument(
+    parser.add_argument(
         "what",
         metavar="drives",
         nargs="?",
         choices=["drives"],
         help="list devices fitted to measured drives, with class, source and errors",
     )
-    listing.set_defaults(command=_list)
+    parser.set_defaults(command=_list)
 
 
 def _list(given: argparse.Namespace) -> int:

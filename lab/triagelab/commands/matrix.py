@@ -15,33 +15,30 @@ from rich.table import Table
 from triagelab.base import files, sources, tools
 from triagelab.base.errors import LabError, RequestError, unknown
 from triagelab.check import verify
-from triagelab.commands import options, telling
+from triagelab.commands import telling
 from triagelab.commands.verify import built_for, checks_named, record_of
 from triagelab.provision import kernels, modules
 from triagelab.run import execute, rundir
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `matrix`."""
-    matrix = commands.add_parser(
-        "matrix", help="build for the oldest and the newest kernels, verify on each"
-    )
-    matrix.add_argument(
+    parser.add_argument(
         "scheduler", metavar="SCHEDULER", nargs="?", default="triage", help="default: triage"
     )
-    matrix.add_argument(
+    parser.add_argument(
         "--kernel",
         metavar="K",
         action="append",
         help="a kernel, as for `verify`; may be repeated (default: "
         f"{', '.join(kernels.SERIES)} and the newest {kernels.BACKPORTED} of Debian's backports)",
     )
-    matrix.add_argument(
+    parser.add_argument(
         "--check", metavar="NAME", action="append", help="as for `verify`; default: all"
     )
-    matrix.add_argument("--out", metavar="DIR", type=Path, help="default: results/matrix-DATE")
-    matrix.add_argument("--json", action="store_true", help="print matrix.json instead of a table")
-    matrix.set_defaults(command=_matrix)
+    parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/matrix-DATE")
+    parser.add_argument("--json", action="store_true", help="print parser.json instead of a table")
+    parser.set_defaults(command=_matrix)
 
 
 def _matrix(given: argparse.Namespace) -> int:

@@ -4,14 +4,10 @@
 import argparse
 import glob
 from pathlib import Path
-from typing import TypeAlias
 
 from triagelab.base.errors import RequestError
 from triagelab.provision import kernels
 from triagelab.run import execute, machines, rundir
-
-#: The type of the object to which each command adds its own parser.
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: Pattern of the start time in a folder's default name (rundir.new_folder).
 _DATE = f"{'[0-9]' * 8}-{'[0-9]' * 6}"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Define the command `report`: make the report of a run directory again.
 
-The commands `run` and `study` use this module to make their reports.
+The commands `run` and `study` use this module to make their reports. Only its functions import the
+modules that draw: to import these takes as long as to import all others, and a command that refuses
+its arguments should answer at once.
 """
 
 import argparse
@@ -11,20 +13,18 @@ import sys
 from pathlib import Path
 
 from triagelab.base.errors import RequestError
-from triagelab.commands import options, telling
-from triagelab.judge import measured
-from triagelab.report import report, studyreport
+from triagelab.commands import telling
+from triagelab.run import records
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `report`."""
-    again = commands.add_parser("report", help="make the report of a run directory again")
-    again.add_argument("directory", metavar="DIR", type=Path)
-    again.set_defaults(command=_report)
+    parser.add_argument("directory", metavar="DIR", type=Path)
+    parser.set_defaults(command=_report)
 
 
 def _report(given: argparse.Namespace) -> int:
-    if (given.directory / studyreport.RECORD).is_file():
+    if (given.directory / records.STUDY).is_file():
         tell_study(given.directory)
         return 0
     if not (given.directory / "environment.json").is_file():
@@ -35,6 +35,9 @@ def _report(given: argparse.Namespace) -> int:
 
 def tell(out: Path, as_json: bool = False) -> None:
     """Make the report of a run directory; print its table or, if `as_json`, summary.json."""
+    from triagelab.judge import measured
+    from triagelab.report import report
+
     found = measured.read(out)
     path = report.write(found)
     text = (out / "summary.json").read_text()
@@ -47,6 +50,8 @@ def tell(out: Path, as_json: bool = False) -> None:
 
 def tell_study(out: Path) -> None:
     """Make all reports of a study, and print its answers."""
+    from triagelab.report import studyreport
+
     found = studyreport.read(out)
     path = studyreport.write(out, found)
     telling.show(studyreport.table(out, found))

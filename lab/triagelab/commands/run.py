@@ -12,14 +12,13 @@ from triagelab.plan import plan
 from triagelab.run import execute, rundir
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
-    run = commands.add_parser("run", help="run an experiment, or your own fio job file")
-    run.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
-    run.add_argument("--quick", action="store_true", help="the experiment's quick variant")
-    run.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
-    run.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
-    run.add_argument(
+    parser.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
+    parser.add_argument("--quick", action="store_true", help="the experiment's quick variant")
+    parser.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
+    parser.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
+    parser.add_argument(
         "--vary",
         metavar="NAME=A,B",
         action="append",
@@ -27,20 +26,20 @@ def add(commands: options.Commands) -> None:
         help="values for a name that the experiment varies, or for another name: "
         "a setting as in --set, cpus, ${NAME} in the job file; may be repeated",
     )
-    run.add_argument(
+    parser.add_argument(
         "--machine",
         help="instead of the experiment's (mostly sim). sim: deterministic; vm: real time; "
         "host: this computer and one of its disks",
     )
-    run.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
-    run.add_argument(
+    parser.add_argument("--cpus", metavar="N", help="the machine's virtual CPUs")
+    parser.add_argument(
         "--device", metavar="D", help="instead of the experiment's; with host a disk, /dev/X"
     )
-    run.add_argument(
+    parser.add_argument(
         "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
     )
-    options.add_kernel(run, default=None)
-    run.add_argument(
+    options.add_kernel(parser, default=None)
+    parser.add_argument(
         "--module",
         metavar="FILE.ko",
         type=Path,
@@ -48,24 +47,24 @@ def add(commands: options.Commands) -> None:
         default=[],
         help="a scheduler built for that kernel, NAME-iosched.ko; may be repeated",
     )
-    run.add_argument(
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
         help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be repeated",
     )
-    run.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
-    run.add_argument("--resume", action="store_true", help="continue the run directory --out")
-    run.add_argument("--json", action="store_true", help="print summary.json instead of a table")
-    options.add_dask(run)
-    run.set_defaults(command=_run)
+    parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
+    parser.add_argument("--resume", action="store_true", help="continue the run directory --out")
+    parser.add_argument("--json", action="store_true", help="print summary.json instead of a table")
+    options.add_dask(parser)
+    parser.set_defaults(command=_run)
 
 
 def called(words: list[str]) -> int:
     """Parse `words` as arguments of `run`, run the command, and return its exit status."""
     parser = argparse.ArgumentParser()
-    add(parser.add_subparsers())
+    add(parser)
     return _run(parser.parse_args(words))
 
 

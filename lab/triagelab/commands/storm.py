@@ -12,7 +12,7 @@ from pathlib import Path
 from triagelab.base import files, tools
 from triagelab.base.errors import RequestError
 from triagelab.check import storm
-from triagelab.commands import options, telling
+from triagelab.commands import telling
 from triagelab.commands import verify as verifying
 from triagelab.provision import kernels
 from triagelab.run import execute, machines, rundir
@@ -21,27 +21,26 @@ _SEEDS = 50
 _LAST_TOLD = 24
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `storm`."""
-    command = commands.add_parser("storm", help="look for a scheduler's bugs, with replay")
-    command.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
-    command.add_argument("--seed", metavar="N", type=int, default=1, help="the first (default 1)")
-    command.add_argument("--seeds", metavar="COUNT", type=int, help=f"how many (default {_SEEDS})")
-    command.add_argument("--minutes", metavar="M", type=float, help="go on for so long")
-    command.add_argument(
+    parser.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="the first (default 1)")
+    parser.add_argument("--seeds", metavar="COUNT", type=int, help=f"how many (default {_SEEDS})")
+    parser.add_argument("--minutes", metavar="M", type=float, help="go on for so long")
+    parser.add_argument(
         "--until-failure", action="store_true", help="begin no seed after one has failed"
     )
-    command.add_argument(
+    parser.add_argument(
         "--replay", metavar="SEED[:MASK[:MS]]", help="this one alone, as a failure printed it"
     )
-    command.add_argument(
+    parser.add_argument(
         "--shrink", action="store_true", help="make the plan of the first failure smaller"
     )
-    verifying.add_what(command)
-    command.add_argument("--cpus", metavar="N", type=int, default=4, help="virtual (default 4)")
-    command.add_argument("--out", metavar="DIR", type=Path, help="default: results/storm-NAME-DATE")
-    command.add_argument("--json", action="store_true", help="print storm.json, no text")
-    command.set_defaults(command=_storm)
+    verifying.add_what(parser)
+    parser.add_argument("--cpus", metavar="N", type=int, default=4, help="virtual (default 4)")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/storm-NAME-DATE")
+    parser.add_argument("--json", action="store_true", help="print storm.json, no text")
+    parser.set_defaults(command=_storm)
 
 
 def _storm(given: argparse.Namespace) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triagelab.ask import study
+from triagelab.base import files
 from triagelab.base.errors import LabError, RequestError
 from triagelab.commands import options, places, report, request, telling
 from triagelab.plan import plan
-from triagelab.report import studyreport
 from triagelab.run import execute, host, machines, records, rundir
 
 
@@ -27,28 +27,27 @@ class _Part:
         return self.setup.points[0].machine.name
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `study`."""
-    whole = commands.add_parser("study", help="run the whole scheduler study: many experiments")
-    whole.add_argument(
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="every question in 26 min, with fewer points and repeats",
     )
-    whole.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
-    whole.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
-    whole.add_argument("--machine", help="instead of the experiments': sim, vm, host")
-    whole.add_argument(
+    parser.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
+    parser.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
+    parser.add_argument("--machine", help="instead of the experiments': sim, vm, host")
+    parser.add_argument(
         "--device", metavar="D", help="instead of the experiments'; with host a disk, /dev/X"
     )
-    whole.add_argument(
+    parser.add_argument(
         "--allow-write", action="store_true", help="with host: jobs may overwrite the disk"
     )
-    options.add_kernel(whole, default=None)
-    whole.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
-    whole.add_argument("--resume", action="store_true", help="continue the study in --out")
-    options.add_dask(whole)
-    whole.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
+    options.add_kernel(parser, default=None)
+    parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
+    parser.add_argument("--resume", action="store_true", help="continue the study in --out")
+    options.add_dask(parser)
+    parser.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
 
 
 def _study(given: argparse.Namespace) -> int:
@@ -58,7 +57,7 @@ def _study(given: argparse.Namespace) -> int:
     options.require_known(machine, given)
     with places.disk(given, machine) as held:
         parts, left_out = _parts(given, whole, held)
-        out = options.folder(given, "study", studyreport.RECORD)
+        out = options.folder(given, "study", records.STUDY)
         with rundir.owned(out):
             quick = _to_take_over(given, held, out)
             return _measure_study(given, parts, left_out, quick, out)
@@ -99,7 +98,7 @@ def _to_take_over(
     return no setups. Raise RequestError if `out` holds the full study and the user asks for the
     quick study.
     """
-    record = out / studyreport.RECORD
+    record = out / records.STUDY
     if not record.exists() or records.read_json(record)["quick"] == given.quick:
         return {}
     if given.quick:
@@ -132,7 +131,8 @@ def _measure_study(
     for there in begun:
         rundir.begin(there)
     planned = {there.out.name: there.runs for there in begun}
-    studyreport.record(out, quick=given.quick, left_out=left_out)
+    record = {"schema": 1, "quick": given.quick, "left_out": left_out}
+    files.write_json(out / records.STUDY, record)
     total = sum(map(len, planned.values()))
     left = {
         machine: [

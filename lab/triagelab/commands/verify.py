@@ -18,20 +18,19 @@ from triagelab.provision import guest, kernels, modules
 from triagelab.run import execute, rundir
 
 
-def add(commands: options.Commands) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `verify`."""
-    proof = commands.add_parser("verify", help="check a scheduler's correctness")
-    proof.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
-    add_what(proof)
-    proof.add_argument(
+    parser.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
+    add_what(parser)
+    parser.add_argument(
         "--check",
         metavar="NAME",
         action="append",
         help="only this check, by name or number; may be repeated",
     )
-    proof.add_argument("--out", metavar="DIR", type=Path, help="default: results/verify-NAME-DATE")
-    proof.add_argument("--json", action="store_true", help="print verify.json instead of a table")
-    proof.set_defaults(command=_verify)
+    parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/verify-NAME-DATE")
+    parser.add_argument("--json", action="store_true", help="print verify.json instead of a table")
+    parser.set_defaults(command=_verify)
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:

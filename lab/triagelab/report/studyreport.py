@@ -21,19 +21,7 @@ from triagelab.report.drawing import Style
 from triagelab.report.pages import Page
 from triagelab.run import records
 
-RECORD = "study.json"
-
 Record = dict[str, Any]
-
-
-def record(out: Path, *, quick: bool, left_out: dict[str, str]) -> None:
-    """Write study.json into `out`, to mark `out` as the folder of a study.
-
-    The folder has a run directory for each measure that was run.
-
-    left_out  measure -> the reason why it is not measured
-    """
-    files.write_json(out / RECORD, {"schema": 1, "quick": quick, "left_out": left_out})
 
 
 def write(out: Path, found: dict[str, Measured]) -> Path:
@@ -59,7 +47,7 @@ def read(out: Path) -> dict[str, Measured]:
 
 
 def _pages(out: Path, found: dict[str, Measured]) -> list[Page]:
-    there = records.read_json(out / RECORD)
+    there = records.read_json(out / records.STUDY)
     looks = _looks(found)
     return [
         pages.page(wanted, found, there["left_out"], looks, quick=there["quick"])
@@ -95,7 +83,7 @@ def _html(out: Path, found: dict[str, Measured]) -> str:
             verdicts=verdicts,
             outcome=_outcome(verdicts),
             sources=published.load().source,
-            quick=records.read_json(out / RECORD)["quick"],
+            quick=records.read_json(out / records.STUDY)["quick"],
             kernels=_all(environments, "kernel"),
             qemus=_all(environments, "qemu"),
             fios=_all(environments, "fio"),

@@ -9,6 +9,10 @@ from triagelab.base.errors import LabError, RequestError
 
 Record = dict[str, Any]
 
+#: The file that marks a folder as a study's. It holds `quick`, and `left_out`: measure -> why the
+#: study does not measure it. The folder has a run directory for each measure that was run.
+STUDY = "study.json"
+
 #: Keys that every version of environment.json has.
 _ALWAYS = (
     *("experiment", "title", "machine", "cpus", "device", "kernel", "fio"),
@@ -64,7 +68,7 @@ def read_json(path: Path) -> Record:
 
 
 #: The files about a whole run directory or a whole study. All other files are about one run.
-_RECORDS = ("environment.json", "study.json")
+_RECORDS = ("environment.json", STUDY)
 
 
 def unusable(path: Path, reason: object) -> LabError:

@@ -2,10 +2,12 @@
 """A program in place of QEMU, for tests of how the lab handles runs. It runs no guest.
 
 The program takes QEMU's options. To save a machine's state, it makes an empty file. To run a job,
-it reads the job from the archive and writes results like a guest's. The figures depend only on the
-scheduler, the repeat and the jobs. befall() chooses what goes wrong: `panic SCHEDULER`,
-`no-boot SCHEDULER`, or `SIGNAL SCHEDULER REPEAT`. With the last one, the program sends the signal,
-once, to its parent process: the lab, or a worker of the lab's cluster.
+it reads the job's archive and writes results like a guest's. The figures depend only on the
+scheduler, the repeat and the jobs.
+
+befall() makes runs of a scheduler go wrong. With `panic SCHEDULER` the kernel panics, and with
+`no-boot SCHEDULER` it does not boot. With `SIGNAL SCHEDULER REPEAT` the first such run sends the
+signal to its parent process: the lab, or a worker of the lab's cluster.
 """
 
 import json
@@ -44,7 +46,7 @@ def install(folder: Path) -> None:
 
 
 def befall(what: str) -> None:
-    """Make `what` go wrong in later runs (see the top of this file); if empty, nothing does."""
+    """Make later runs go wrong as `what` says (see the top of this file); with "", none does."""
     (installed / "befalls").write_text(what)
     (installed / "once").unlink(missing_ok=True)
 
@@ -92,7 +94,7 @@ def main(arguments: list[str]) -> None:
 
 
 def obey() -> None:
-    """Answer QMP commands until the state has been saved, or a restored machine continues."""
+    """Answer QMP commands, up to one that saves a state or lets a restored machine continue."""
 
     def say(**message: object) -> None:
         print(json.dumps(message), flush=True)

@@ -41,7 +41,7 @@ class Bench:
 
     loads: dict[str, dict[str, Load]]
     device: str = "null"
-    at: Callable[[Record, str, str, Load], Load] = unchanged  # changes a load at some points
+    at: Callable[[Record, str, str, Load], Load] = unchanged  # returns a job's load at a point
     alone: Load | None = None
     repeats: int = 5
     seconds: float = 3.0
@@ -72,8 +72,8 @@ STUDY = Bench(
 )
 
 
-# A modelled drive. Its dies are busier than its other parts: all dies together do DIES reads in
-# DIE_READ_NS.
+# A modelled drive. Each request takes one of the DIES for DIE_READ_NS, the only bus for BUS_NS, and
+# the only controller for CONTROLLER_NS. So the dies are the drive's busiest part.
 DIES, DIE_READ_NS, BUS_NS, CONTROLLER_NS = 16, 1_500_000, 40_000, 9_000
 FLASH: Record = {
     "name": "flash",

@@ -28,7 +28,7 @@ def test_a_drive_is_its_profile_with_what_its_file_sets() -> None:
 
 @pytest.mark.parametrize(("profile", "drive"), [("flash", "980pro-fifth"), ("hdd", "hdd-f1")])
 def test_the_profiles_are_drives_that_were_measured(profile: str, drive: str) -> None:
-    """A profile has a drive's parameters, so the drive's errors hold for the profile too."""
+    """A profile has a measured drive's parameters, so it has the errors of that drive's model."""
     assert drives.find(drive).profile == profile
     assert not drives.find(drive).parameters
     assert drive in devices.describe(profile)

@@ -95,7 +95,7 @@ def test_where_commits_cannot_be_counted_each_source_counts(
 
 
 def test_a_case_whose_own_file_changes_is_selected(root: Path) -> None:
-    """The last commit changed b. Then the work tree changes a, and adds the new file of j."""
+    """The last commit adds b's file. The work tree then changes a's file and adds one for j."""
 
     def always() -> list[str]:
         forget()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of experiments: ours are valid, matrices are complete, a job file is an experiment too."""
+"""Tests of experiments: the lab's are valid, matrices are complete, and a job file is one too."""
 
 import re
 from pathlib import Path

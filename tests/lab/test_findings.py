@@ -100,7 +100,7 @@ def test_all_points_of_a_matrix_are_chosen_for_together(tmp_path: Path) -> None:
     loads = {name: STUDY.loads[name] for name in ("none", "bfq", "prio-basic")}
     bfq = STUDY.loads["bfq"]
     worse = dataclasses.replace(bfq["database_sim"], median_us=150.0)
-    loads["late"] = bfq | {"database_sim": worse}  # bfq beats it only at the first point
+    loads["late"] = bfq | {"database_sim": worse}  # bfq beats `late` only at the first point
     bench = dataclasses.replace(STUDY, loads=loads, at=at, points=({"n": 1}, {"n": 2}))
     views = case(tmp_path, bench).views
     first, both = choices.choose(views[:1]), choices.choose(views)
@@ -239,9 +239,10 @@ def test_a_run_that_failed_takes_no_verdict_from_the_others(tmp_path: Path) -> N
 
 
 def test_a_failed_run_is_judged_by_no_verdict_that_the_baseline_starved(tmp_path: Path) -> None:
-    """If `none` starves the job, each verdict on a comparison with `none` says only this.
+    """If `none` starves the job, comparisons with `none` say so in place of a verdict.
 
-    kyber lacks a repeat. Such a verdict must not count as if the lab had judged kyber.
+    The comparison of kyber, which lacks a repeat, says so too. The lab must not take this text for
+    a verdict on kyber.
     """
     starved, failed = (("none", 2),), (("kyber", 0),)
     found = choices.choose([view(tmp_path, dataclasses.replace(STUDY, starved=starved))])

@@ -21,7 +21,7 @@ from triagelab.commands import run
 from triagelab.fit import fioresults, fitchart, fitting
 from triagelab.fit.simulator import Simulator
 
-#: Four requests at once: 4000 a second, and 1 ms for each.
+#: A part of fio's result, for four requests at once: 4000 a second, and 1 ms for each.
 READ = {
     "iops": 4000.0,
     "slat_ns": {"mean": 4000.0},
@@ -352,7 +352,10 @@ def point(depth: int, **load: int | str) -> drives.Point:
 def test_the_time_of_the_host_is_that_of_fitted_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fit must predict the held points, so it may take nothing from them."""
+    """The host's time is the least submission latency of the points that are fitted.
+
+    The fit must predict the held-out points, so it must not use their figures.
+    """
     quick = {"slat_ns": {"mean": 50.0}}
     for depth in (1, 2, 4, 8, 16):
         held = quick if depth in (2, 4) else {"slat_ns": {"mean": 1000.0 + depth}}
@@ -413,10 +416,10 @@ def test_a_modelled_drive_is_found_again(
     parameters: dict[str, int],
     found_again: dict[str, float],
 ) -> None:
-    """The fit predicts the held points, and finds the parameters in `found_again`.
+    """The fit predicts the held-out points, and finds the parameters in `found_again`.
 
-    The test checks no others: for flash, reads show only the sum of cmd_ns and read_ns, and nothing
-    of a bus that is faster than the dies.
+    The test checks no other parameters: for flash, reads show only the sum of cmd_ns and read_ns,
+    and nothing of a bus that is faster than the dies.
     """
     simulate = Simulator.build(tmp_path, sanitize=False)
     profile = "hdd" if "rpm" in parameters else "flash"

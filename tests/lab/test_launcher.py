@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: The code in place of cli.py. It sends itself SIGINT in main(), and with `early` on import too.
+#: The code in place of cli.py. Its main() sends SIGINT to the process. With the argument `early`,
+#: the process gets SIGINT already while it imports this code.
 CLI = """\
 import os, signal, sys
 if "early" in sys.argv:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of published findings: verdicts follow a rule, and our findings fit the study."""
+"""Tests of published findings: verdicts follow a rule, and published.toml fits the study."""
 
 from dataclasses import replace
 from pathlib import Path

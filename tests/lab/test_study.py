@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of study.toml: all names in ours exist, and a malformed file gives a clear error."""
+"""Tests of study.toml: all its names exist, and a malformed file gives a clear error."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,9 +36,9 @@ charts = [{ kind = "bars", measure = "a", metric = "iops" }]
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[dict[str, Experiment]]:
-    """Yield each measure's experiment, by name; fio does not check the job files.
+    """Yield the experiment of each [measure.NAME] of the study, by NAME.
 
-    test_experiments.py lets fio check them.
+    fio checks the job files in test_experiments.py, not here.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fiofile, "check", lambda files: None)

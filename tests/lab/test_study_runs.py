@@ -264,7 +264,10 @@ def test_the_whole_study_takes_over_what_the_quick_one_has_measured(
 
 
 def test_the_protected_job_alone_has_another_name_in_the_whole(quiet: Path, tmp_path: Path) -> None:
-    """The whole study renames the run of the job alone. Tests of taking over runs rely on this."""
+    """The run of the job alone has another name in the whole study than in the quick one.
+
+    So the tests of taking over the quick study's runs also cover a run that gets a new name.
+    """
     assert triage(*WORDS, "--quick", "--out", tmp_path / "out") == 0
     alone = [name for name in told_of_runs(tmp_path / "out") if "alone" in name]
     assert len(alone) == 1 and alone[0] not in told_of_runs(quiet)

@@ -131,8 +131,8 @@ def collected(out: Path, operations: str) -> pl.DataFrame:
         (out / "runs/none-0/run.json", {"sections": ["app", "bulk"]}),
     ):
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    # A log's name begins with the number of its section. The job's logs have number 0, which now is
-    # the application's number.
+    # Remove the job's logs. Their names begin with 0, the job's place in the list of sections; now
+    # the application has that place.
     shutil.rmtree(out / "runs/none-0/out/logs")
     (out / "runs/none-0/out/operations.csv").write_text(operations)
     return samples.collect(out)

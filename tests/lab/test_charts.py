@@ -42,7 +42,10 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:
-    """The title has the ratio of the means. A dot is at the mean of the repeats' own ratios."""
+    """The title and the report's sentences have the ratio of the means.
+
+    A dot has the mean of the repeats' ratios.
+    """
     places = [
         dataclasses.replace(place, protection=dataclasses.replace(place.protection, ratio=77.0))
         for place in charts.places(study.view, study.values)
@@ -81,7 +84,10 @@ def test_the_means_of_few_repeats_title_the_chart(tmp_path: Path) -> None:
 def test_a_background_that_starves_without_a_scheduler_has_a_title(
     tmp_path: Path, repeats: int
 ) -> None:
-    """A share of zero throughput is undefined, so only `none` has a dot. The title names bfq."""
+    """If `none` starves the background, other schedulers have no dot: a share of 0 is undefined.
+
+    The title still names bfq, which is worth choosing.
+    """
     stuck = STUDY.loads["none"] | {"backup_sim": rundirs.Load(0, 100)}
     bench = dataclasses.replace(STUDY, loads=STUDY.loads | {"none": stuck}, repeats=repeats)
     found = case(tmp_path, bench)

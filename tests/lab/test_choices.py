@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of choices: the protected job's latency level, and choices by metrics of whole runs."""
+"""Tests of choices: the protected job's latency at the worst point, and choices by metrics."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_what_the_background_keeps_is_all_where_it_is_unknown() -> None:
 
 
 def judged(**of: dict[str, float]) -> list[lookup.View]:
-    """Return the view of a point with one repeat. `of`: scheduler -> metric -> figure."""
+    """Return a list with one view, of one repeat. `of`: scheduler -> metric -> figure."""
     rows = [
         row(name, {}, mean) | {"job": None, "metric": metric, "unit": "", "n": 1}
         for name, figures in of.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of a cluster: the lab sends its files to each worker, and names differing libraries.
+"""Tests of a cluster: workers get the runs' files, and an error names libraries that differ.
 
 test_study_runs.py runs whole studies on a cluster.
 """
@@ -18,7 +18,10 @@ from triagelab.run import cluster
 def test_each_of_two_has_its_files_on_workers_that_join_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that joins later gets the files of both runs. Dask keeps no plugin of ours."""
+    """A worker that joins later gets the files of both runs.
+
+    When both runs are over, Dask has none of the lab's plugins left.
+    """
     from distributed import LocalCluster, Worker
 
     def order(run: Any, parcels: dict[str, bytes]) -> None:

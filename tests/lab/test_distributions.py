@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests that distributions match the requests, and that grids have each figure in its cell."""
+"""Tests that CDFs and heat maps match the requests, and that each cell of a grid is right."""
 
 import json
 from collections import Counter
@@ -28,7 +28,8 @@ def test_a_cdf_says_how_many_requests_are_done_by_when() -> None:
     traces = {trace["name"]: trace for trace in drawn(chart)["data"]}
     none, bfq = traces["none"], traces["bfq"]
     assert none["x"] == [1.0, 1.0]
-    # The line has one step. y is -log10(1 - share of requests done), and 3 stands for 99.9 %.
+    # y is -log10(1 - share of requests done). This line has one step, from 0 to 3, which is 99.9 %:
+    # every line ends there.
     assert none["y"] == pytest.approx([0, 3], abs=1e-6)
     assert bfq["x"] == [1.0, 1.0, 100.0]
     assert bfq["y"][1] == pytest.approx(-np.log10(0.05))

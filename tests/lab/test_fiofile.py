@@ -117,7 +117,7 @@ def test_fio_writes_numbers_in_more_ways_than_one(
     ],
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
-    """The lab does not calculate: a wrong priority would make it protect the wrong job."""
+    """If the lab read a priority otherwise than fio does, it could protect the wrong job."""
     with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
@@ -177,7 +177,7 @@ def test_the_lab_reads_what_fio_reads(tmp_path: Path, text: str) -> None:
 
 
 def of_fio(folder: Path, option: str, value: str) -> int:
-    """Return the number that fio, as its debug output shows, reads from an option's value."""
+    """Return the number that fio makes of an option's value, from fio's debug output."""
     path = folder / "job.fio"
     path.write_text(f"[a]\nrw=read\n{option}={value}\n")
     said = subprocess.run(

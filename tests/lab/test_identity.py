@@ -170,7 +170,10 @@ def test_each_word_of_the_command_and_what_qemu_is_told_after_it_is_in_every_nam
 def test_the_command_in_the_name_is_the_one_that_is_run(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name has a file's hash in place of its path, and RUN in place of the run's folder."""
+    """`determines`, on which a run's name depends, has the command with which the lab starts QEMU.
+
+    In this command, a file's hash replaces its path, and RUN replaces the path of the run's folder.
+    """
     started: list[list[str]] = []
 
     async def run(command: list[str], *_: object) -> tuple[None, str]:

@@ -27,7 +27,7 @@ class Boots:
         return Outcome(0, folder, 1.0)
 
 
-#: QEMU's options. From these the lab tells whether a machine has real time, and whether it has KVM.
+#: QEMU's options. They tell the lab whether a machine runs in real time, and whether it uses KVM.
 OPTIONS = {
     "sim": ("-accel", "tcg,thread=single", "-icount", "shift=0"),
     "vm": ("-accel", "tcg,thread=multi"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of packages: the source of a download, its messages, and the error if a program fails.
+"""Tests of packages: their mirror, messages on standard error, and the error if a program fails.
 
 Scripts replace apt-get, apt-cache and dpkg-deb.
 """

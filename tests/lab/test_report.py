@@ -64,7 +64,7 @@ CASES = {
     ),
 }
 
-# Pages for the browser: a case, the window's width, and HTML to insert.
+# Pages for the browser: name -> a case, the frame's width in pixels, and HTML to insert.
 LOOKS = {
     **{name: (name, 1280, "") for name in CASES},
     "study on a telephone": ("study", 390, ""),
@@ -260,7 +260,7 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
 def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:
     text = terminal(made["no baseline"])
     assert "/ none" not in text
-    assert "no difference seen" not in text  # the legend explains verdicts with these words
+    assert "no difference seen" not in text  # no legend explains verdicts
 
 
 def test_who_starved_says_so_in_the_table_and_the_page_and_has_no_verdict(tmp_path: Path) -> None:
@@ -360,8 +360,9 @@ def test_every_chart_shows_every_scheduler(seen: Seen) -> None:
     drawings = seen["study"]["drawings"]
     assert len(drawings) == 1 + 2 * 2 + 3 + 2 + 1
     for identity, traces in drawings.items():
-        # For each of 5 schedulers, latency over time has 4 traces (two edges of a band, a middle,
-        # total latency), utilisation over time has the first 3, and any other chart at least 1.
+        # For each of 5 schedulers, utilisation over time has 3 traces: two edges of a band, and a
+        # mean. Latency over time has 4: such 3 of completion latency, and 1 of total latency. Any
+        # other chart has at least 1.
         over_time = {"time": 20, "device": 15}.get(identity.split("-")[1], 5)
         assert traces >= over_time, identity
 

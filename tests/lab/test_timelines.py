@@ -78,7 +78,7 @@ def test_utilisation_over_time(tmp_path: Path, device: str) -> None:
     for scheduler, trace in zip(STUDY.loads, means, strict=True):
         row = found.view.row(scheduler, None, "device_utilisation")
         assert row
-        intervals = 8 if device == "flash" else 9  # the drive's last sample is after the I/O
+        intervals = 8 if device == "flash" else 9  # the drive's sample at the end is 3 µs late
         assert trace["x"] == pytest.approx([0.05 + 0.1 * index for index in range(intervals)])
         assert trace["y"] == pytest.approx([100 * row["mean"]] * intervals, rel=1e-2)
     assert "more than 100 %" not in chart.note

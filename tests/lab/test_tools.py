@@ -62,7 +62,7 @@ tools.require([tools.Tool("no-such-program", "no-such-package")])"""
 
 
 def test_a_program_runs_with_the_lab_alone(tmp_path: Path) -> None:
-    """A program whose parent is not the lab does not run: the lab may have been killed."""
+    """A program of with_us() does not run if its parent is not the lab: the lab may have ended."""
     ran = tmp_path / "ran"
     command = tools.with_us("KILL", ["touch", str(ran)])
     subprocess.run(["sh", "-c", '"$@"; :', "sh", *command])

@@ -184,7 +184,10 @@ def test_requests_are_shared_out_and_stay_on_the_device(tmp_path: Path) -> None:
 
 
 def test_a_sequential_stream_past_the_end_stays_sequential(tmp_path: Path) -> None:
-    """The stream runs past the end of the modelled device, and its requests differ in length."""
+    """A stream that reaches the end of the modelled device goes on at the device's start.
+
+    The request across the end is cut off there.
+    """
     size = 32768 << 20
     lengths = [4096, 65536, 512, 131072, 8192]
     offsets = [size - 4096 - 1024 + sum(lengths[:place]) for place in range(5)]

@@ -163,7 +163,7 @@ def test_only_what_befalls_a_guest_is_a_checks_failure(
 @pytest.mark.parametrize(
     ("places", "most"),
     [
-        # The CPUs of a sim take turns on one core.
+        # The virtual CPUs of a guest in `sim` take turns on one core.
         ([verify.Place("sim", 1), verify.Place("sim", 4)], 2),
         ([verify.Place("sim", 4), verify.Place("sim", 4), verify.Place("sim", 4)], 2),
         ([verify.Place("vm", 1), verify.Place("vm", 1), verify.Place("vm", 1)], 2),

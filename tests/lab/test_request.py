@@ -52,7 +52,7 @@ def prepared(
     schedulers: str,
     experiment: experiments.Experiment | None = None,
 ) -> plan.Setup:
-    """Return the setup of a run with these modules, on null_blk: the lab need not build its driver."""
+    """Return the setup of a run with these modules, on null_blk, which the kernel has."""
     asked = argparse.Namespace(
         repeats=1, module=list(given), schedulers=schedulers, set=[], vary=[], cpus=None,
         device="null", kernel=None,

@@ -26,7 +26,7 @@ class Case:
 
     @property
     def view(self) -> View:
-        """Return the view of the only point; fail unless there is exactly one point."""
+        """Return the view of the matrix's only point; fail if the matrix has more points."""
         (view,) = self.views
         return view
 

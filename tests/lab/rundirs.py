@@ -97,7 +97,7 @@ FLASH: Record = {
 
 
 def beside(point: Record, scheduler: str, job: str, load: Load) -> Load:
-    """Return a load of STUDY beside `t_apps` applications.
+    """Return the load of a job of STUDY beside `t_apps` applications.
 
     The database's latency grows in proportion to t_apps, but less under bfq and prio-basic. The
     backup's throughput also grows with t_apps, up to that of STUDY.

@@ -599,7 +599,7 @@ def judged(folder: Path, *metrics: str, **changes: Any) -> Answer:
 
 
 def test_a_scheduler_that_only_costs_is_told_with_its_cost(tmp_path: Path) -> None:
-    """All runs have equal CPU time. bfq completes the fewest requests, and spends most on each."""
+    """All runs take equal CPU time. bfq completes the fewest requests, so each costs the most."""
     told = judged(tmp_path, "instructions_per_io")
     headline = plain(told.headline)
     assert headline.startswith("No scheduler was seen to be worth choosing over none (instruction ")

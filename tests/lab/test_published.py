@@ -40,7 +40,7 @@ FEW = seen(0.5, 0.5)
 
 
 class Seen:
-    """A view in which each comparison is `found`."""
+    """A stand-in for a View. Each of its comparisons is `found`."""
 
     schedulers = ("a", "b")
 

@@ -50,7 +50,7 @@ README = """\
 
 @pytest.fixture
 def made(tmp_path: Path) -> figures.Figures:
-    """Make a repository whose README shows a measured and a transcribed result; return its figures."""
+    """Make a repository whose README shows a measured and a transcribed result; return Figures."""
     folder = tmp_path / "docs/figures"
     folder.mkdir(parents=True)
     (folder / "demo.json").write_text(json.dumps(DEMO))

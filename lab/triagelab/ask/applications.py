@@ -6,7 +6,8 @@ A guest calls the application's two scripts, `make` and `run`, in a file system 
 
 make      once; the lab then keeps the file system as the application's image
 run up    before each measurement, to prepare it
-run run   for each measurement; the script prints `end in s,latency in µs` for each operation
+run run   for each measurement. For each operation, the script prints a line END,LATENCY: the
+          operation's end in s since the first operation began, and its latency in µs
 """
 
 import re
@@ -25,8 +26,9 @@ class Application:
 
     what       a description for people
     packages   distribution packages that contain the application
-    files      files of these packages that it needs; a folder stands for everything in it
-    image_mb   size of its file system in MiB; a run copies the file system to the device's start
+    files      files of these packages that the application needs; a folder stands for all its files
+    image_mb   size of the application's file system in MiB; a run copies this file system to the
+               device's start
     memory_mb  memory of a guest that runs the application, in MiB
     """
 

@@ -20,8 +20,8 @@ class Part:
     """A part of a device that can be busy, such as the dies of a flash drive.
 
     busy    names of counters; their sum is the part's busy time, in ns
-    places  name of the counter that gives the number of operations at once, for example the number
-            of dies; None: the part does one operation at a time
+    places  name of the counter that says how many operations the part does at once, for example
+            the number of dies; None: one operation
     """
 
     busy: tuple[str, ...]
@@ -135,7 +135,7 @@ _DESCRIPTIONS = {
 
 
 def names() -> list[str]:
-    """Return the names of all devices; those fitted to measured drives come last."""
+    """Return the names of all devices; the drives in drives/ come last."""
     return [*_DESCRIPTIONS, *drives.names()]
 
 

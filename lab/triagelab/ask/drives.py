@@ -122,7 +122,7 @@ class _JobsLoad(TypedDict):
 
 
 class _Jobs(_Judged, _JobsLoad):
-    """A point in a drive's file whose load is jobs: load and figures in one table."""
+    """A point as a drive's file has it, with a load of jobs: load and figures in one table."""
 
     iops: float
     mean_us: NotRequired[float]
@@ -141,7 +141,7 @@ class _MixLoad(TypedDict):
 
 
 class _Mix(_Judged, _MixLoad):
-    """A point in a drive's file whose load is the mix: load and figures in one table."""
+    """A point as a drive's file has it, with a mixed load: load and figures in one table."""
 
     writes_done: NotRequired[float]
     read_p50_us: NotRequired[float]
@@ -185,7 +185,7 @@ class Drive:
     settings    the block device's settings that differ from the profile
     parameters  the model's parameters that differ from the profile
     errors      by role: the median and the worst error of each kind, in percent
-    misses      kinds of errors whose median is above MEDIANS, for any role in `errors`
+    misses      kinds of errors whose median exceeds MEDIANS in at least one role
     """
 
     name: str
@@ -236,7 +236,7 @@ def names() -> list[str]:
 
 
 def alike(name: str, others: Iterable[str]) -> str | None:
-    """Return the drive among `others` that is most like the device `name`; None if none is like it.
+    """Return the name of the drive among `others` that is most like the device `name`, or None.
 
     Only drives with the device's profile count. If the device is a named drive, choose the drive
     whose time for a lone read differs least. Without this time, a drive is like no other. If the

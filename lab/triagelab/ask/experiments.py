@@ -81,7 +81,7 @@ class Experiment(_Described):
     application  the application, if the experiment has one; the jobs of the job file run beside
                  the application, and end when it ends
     fixed        name -> value, at each point of the matrix where `vary` does not set the name
-    vary         the matrix: varied name -> one of its values -> names and values that this one sets
+    vary         the matrix: varied name -> value -> the names and values that this value sets
 
     A name in `fixed` and `vary` is a setting, or stands for ${name} in the job file or in the
     application's script.
@@ -180,8 +180,9 @@ def find(
 ) -> Experiment:
     """Return the experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` maps names to values. It replaces the values of a name that the experiment varies, or
-    varies a further name. `quick` applies the values under [quick] in the experiment's file.
+    `vary` maps names to values. If the experiment varies such a name, these values replace the
+    experiment's. Otherwise the experiment then varies this name too. `quick` applies the values
+    under [quick] in the experiment's file.
     """
     if name.endswith(".fio") or "/" in name:
         if quick:

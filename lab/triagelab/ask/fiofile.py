@@ -17,8 +17,8 @@ from triagelab.base.errors import RequestError
 #: fio averages its latency logs over windows of this many milliseconds.
 LOG_WINDOW_MS = 50
 
-#: One call of fio checks at most this many job files: all files of a call together may have 4096
-#: processes.
+#: One call of fio checks at most this many job files. fio accepts at most 4096 processes in a call,
+#: over all its files.
 _AT_ONCE = 12
 
 #: Options that the lab refuses: a job must use only the device under test, a job file must not
@@ -91,7 +91,7 @@ class Section:
     def traces(self) -> tuple[str, ...]:
         """Return the names of the job's iologs, one for each process; empty if it has no trace.
 
-        The module traces writes the iologs.
+        ask/traces.py makes these iologs.
         """
         if "read_iolog" not in self.options:
             return ()
@@ -249,7 +249,7 @@ class FioFile:
 
 
 def check(files: Sequence[FioFile]) -> None:
-    """Check job files of one folder like FioFile.check(), but give fio several files in each call.
+    """Check `files`, all in one folder, as FioFile.check() does, but several in one call of fio.
 
     A call takes 0.1 s, whatever the number of files. If fio refuses the files of a call, check each
     of them alone, so that the error can name the file.

@@ -121,7 +121,10 @@ class Study:
 
 @dataclass(frozen=True)
 class _Written(Changes):
-    """A measure as the study's file has it. The quick study omits one with `quick = false`."""
+    """A measure as the study's file has it.
+
+    The quick study applies the changes in `quick`. If `quick` is false, it omits the measure.
+    """
 
     experiment: str | None = None
     quick: Changes | Literal[False] = field(default_factory=Changes)
@@ -161,7 +164,8 @@ class _File:
 def load(path: Path | None = None, *, quick: bool = False) -> Study:
     """Return the study in the file `path`; if `path` is None, the lab's own study.
 
-    If `quick` is True, apply each measure's `quick`: changes, or false, which omits the measure.
+    If `quick` is True, apply the changes in each measure's `quick`, and omit each measure whose
+    `quick` is false.
     """
     path = path or FILE
     given = tomlfile.read(path, _File)

@@ -30,8 +30,8 @@ OPTION = "read_iolog"
 _LEAST_SIZE_MIB = 32768
 _SECTOR = 512
 _HEADINGS = ("timestamp,", "device_id,")
-#: The first lines of an iolog. With replay_redirect, fio opens the device under test instead of
-#: `device`.
+#: The first lines of an iolog. They open a file with the made-up name `device`. With
+#: replay_redirect, fio opens the device under test instead.
 _BEGIN = "fio version 3 iolog\n0 device add\n0 device open\n"
 #: A message shows at most this many characters of a line that cannot be read.
 _SHOWN = 60
@@ -215,7 +215,7 @@ def _found(workload: FioFile, name: str) -> Path:
 
 
 def _shared(section: Section, requests: list[Request], size: int) -> Iterator[str]:
-    """Yield the iolog of each of the section's n processes. It has every n-th request of the trace.
+    """Yield an iolog for each of the section's n processes, with every n-th request of the trace.
 
     Leave out the requests after the end of the job's runtime. Offsets beyond `size`, the device's
     size in bytes, wrap around to the device's start.

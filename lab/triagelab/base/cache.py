@@ -2,9 +2,9 @@
 """Keep downloads, unpacked archives and builds in the cache folder, to use them again.
 
 An entry appears whole or not at all, even if the process that makes it is killed. If two processes
-want the same entry, one makes it and the other waits. Downloads stay for good. The lab can build an
-entry again, so it removes a built entry after 30 days without use. If an input of a build changes,
-the build gets a new entry.
+want the same entry, one makes it and the other waits. Downloads stay for good. An entry that
+the lab built can be built again, so the lab removes this entry after 30 days without use. If an
+input of a build changes, the build gets a new entry.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def handed_over(folder: Path) -> Iterator[None]:
-    """After the block, make the user who called sudo the owner of `folder` and of its content.
+    """After the block, give `folder` and its content to the user who called sudo, if any.
 
-    The user also becomes the owner of the parents of `folder` that the block makes.
+    The user also becomes the owner of each parent of `folder` that the block makes.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -91,7 +91,7 @@ async def made_meanwhile(name: str, make: Callable[[Path], Awaitable[None]]) -> 
 
 
 def _remove_unused(kind: Path) -> None:
-    """Remove entries that were unused for 30 days from `kind`, a folder of similar entries.
+    """In `kind`, a folder of similar entries, remove each entry that was unused for 30 days.
 
     Also remove the leftovers of processes that were killed while they made an entry.
     """

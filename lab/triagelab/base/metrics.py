@@ -19,9 +19,10 @@ Bins = Counter[int]  # latency in ns -> number of requests
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of summary.json, and the units in which reports show its values.
+    """A metric's unit in summary.json, and the larger and smaller units that reports use.
 
-    scales  each unit of reports, the largest first: its size in units of summary.json, its name
+    scales  (size, name) of each unit that reports use, the largest first; the size is in units of
+            summary.json
     """
 
     name: str
@@ -51,7 +52,7 @@ class Done:
     seconds     the longest runtime of the job's processes; for an application, the time from its
                 start to the end of its last operation
     bytes       bytes moved; None for an application
-    cpu_s       CPU time of fio's processes; None for an application
+    cpu_s       CPU time of the job's processes; None for an application
     mean_us     mean of total latency (submission and completion latency together)
     max_us      maximum of total latency
     bins        histogram of total latency
@@ -83,7 +84,8 @@ class Together:
     """The work of all fio jobs of one run.
 
     background  names of the jobs that may slow down the protected job
-    by_weight   for each process, the bytes that it moved, divided by its weight
+    by_weight   for each process, the bytes that it moved, divided by its weight (8 minus its
+                best-effort level)
     longest_ms  the longest runtime of all processes
     deadlines   job -> deadline in µs for each of its requests
     """
@@ -154,7 +156,7 @@ class Metric:
 
     label       its name for people
     measure     computes its value from Done (JOB), Whole (RUN) or Together (JOBS), or returns None
-    compared    the report compares schedulers by this metric
+    compared    True if the report compares schedulers by this metric
     resolution  the smallest difference between two distinct values, as a share of a value
     counted     True if a value is computed from counts of requests, so that its smallest step is
                 one request
@@ -163,8 +165,8 @@ class Metric:
     asked       True if only experiments that name this metric in `judged_by` have it
     absolute    True if answers state the value itself, not its ratio to the value under `none`
     negligible  the largest difference, in the metric's unit, that is too small to matter to a user
-    drawn       True if every report has a chart of this metric of whole runs, unless the metric was
-                not measured
+    drawn       True if a report has a chart of this metric of whole runs whenever the metric was
+                measured
     used        True if the report's table of bottlenecks shows this utilisation
     note        a remark for readers of this metric's chart
     """
@@ -204,9 +206,8 @@ class Metric:
 
 #: The resolution of fio's histograms: a bin is 1/128 to 1/64 of its value wide.
 _A_BIN = 1 / 64
-#: A difference of 0.01 lock waits for each I/O is negligible. Counting a wait takes 525
-#: instructions (docs/lab.md), so counting 0.01 waits takes 5. An I/O takes more than 1000 times
-#: that.
+#: A difference of 0.01 lock waits for each I/O is negligible. The lab's probe executes 525
+#: instructions for each wait (docs/lab.md), so 5 for 0.01 waits. An I/O takes over 5000.
 _FEW_LOCKS = 0.01
 #: A difference of one late request in 100 is negligible.
 _FEW_LATE = 0.01
@@ -217,7 +218,7 @@ TAIL = "p99_us"
 
 
 def percentile(bins: Bins, permille: int) -> int:
-    """Return the smallest bin value that at least `permille`/1000 of all requests do not exceed.
+    """Return the lowest bin that has at least `permille`/1000 of all requests at or below it.
 
     fio computes its percentiles in the same way. Raise ValueError if there are no bins.
     """
@@ -260,7 +261,7 @@ def _least_share(together: Together) -> float:
 def _longest_wait(together: Together) -> float:
     """Return the longest latency of all jobs, in µs.
 
-    If a job completed nothing, take the longest runtime of all processes for its latency.
+    If a job completed nothing, its latency is the longest runtime of all processes.
     """
     return max(
         job.max_us if job.requests else together.longest_ms * 1000 for job in together.jobs.values()
@@ -367,7 +368,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric `name`: from METRICS, or else for the utilisation of a device's part."""
+    """Return the metric `name` of METRICS; any other name means the utilisation of a part."""
     return _BY_NAME.get(name) or _part(name)
 
 

@@ -108,7 +108,8 @@ def scheduler(name: str) -> str | None:
 def is_number(text: str) -> bool:
     """Return whether `text` is a whole number with no more digits than 2**64.
 
-    A leading 0 is refused: a kernel reads such a number as octal, and fio as decimal.
+    Return False for a leading 0, as in 010: a kernel reads this number as octal, and fio as
+    decimal.
     """
     return re.fullmatch(r"0|[1-9][0-9]*", text) is not None and len(text) <= len(str(2**64))
 

@@ -2,9 +2,9 @@
 """Carry out storms: random loads with random disturbances, made from a seed, in guests of `sim`.
 
 The seed determines a plan: settings of the disk and the load, and a list of parts, each a group of
-processes or a disturbance. The random numbers of the guest's program, of the disk and of the delays
-of CPUs depend on the seed too. `sim` repeats a run to the last instruction, so a seed reproduces
-its failure.
+processes or a disturbance. The module in kernel/storm delays CPUs at random. These delays, and the
+random numbers of the disk and of the guest's program, depend on the seed too. `sim` repeats a run
+to the last instruction, so a seed reproduces its failure.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _MEMORY_MB = {False: 512, True: 1024}
 #: Seconds that a storm, and a guest's boot, may take by the host's clock, even on a busy computer.
 _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
-#: Seconds that a storm may take by the guest's clock; a storm without a bug ends long before.
+#: Seconds that a storm may take by the guest's clock. A storm that meets no bug takes far less.
 _GUEST_LIMIT_S = 600
 #: The factor by which the load and each wait may last longer in a debug kernel.
 _DEBUG_SLOW = 4
@@ -242,7 +242,8 @@ class _Theme:
     """The possible values of a plan's properties. The seed draws one value of each property.
 
     groups  functions that make the plan's groups of processes; empty: the seed draws one to four
-    often   probabilities; the plan has each disturbance with the probability that the seed draws
+    often   probabilities; the seed draws one, and with this probability the plan has each
+            disturbance
     """
 
     groups: tuple[Callable[[_Dice, int], Iterator[str]], ...] = ()
@@ -309,7 +310,10 @@ class Result:
 
     @property
     def kind(self) -> str:
-        """Return the line that first reports the failure, with N for each number, to compare."""
+        """Return the line that first reports the failure, with N in place of each number.
+
+        Two storms with the same line failed in the same way.
+        """
         lines = self.reason.splitlines() or [""]
         line = next((line for line in lines if _COMPLAINT.search(line)), lines[0])
         return re.sub(r"0x[0-9a-f]+|\d+", "N", re.sub(r"\[.*?\]|^FAIL: ", "", line)).strip()
@@ -398,7 +402,7 @@ def _ended(storm: Storm, outcome: Outcome, folder: Path, seconds: float) -> Resu
 
 
 def _died(storm: Storm, error: str, folder: Path, seconds: float) -> Result:
-    """Return the result of a storm whose guest died; read `last` from the console's log."""
+    """Return the result of a storm whose guest died; read the yield points in the console's log."""
     console = _read(folder / "console.log")
     fingerprint = re.search(r"storm: fingerprint ([0-9a-f]+)", console)
     last = re.findall(r"storm: (\d+ cpu\d+ .*?)\r?$", console, re.M)

@@ -156,8 +156,8 @@ class Guest:
     results: list[Result] = field(default_factory=list)
 
 
-#: A function that boots a guest for some checks, with a folder for its output, and stops at the
-#: first failure.
+#: A function that boots a guest, runs checks in it, and stops at the first failure. The path is the
+#: folder for the guest's output.
 Boots: TypeAlias = Callable[[list[Check], Path], Awaitable[list[Result]]]
 
 

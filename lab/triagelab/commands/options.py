@@ -72,7 +72,7 @@ def folder(given: argparse.Namespace, name: str, record: str) -> Path:
 
 
 def given_words(given: argparse.Namespace) -> list[str]:
-    """Return the user's options that `run` and `study` share, as words for a command to resume."""
+    """Return the options that `run` and `study` share, as words of a command that resumes them."""
     words = ["--allow-write"] if given.allow_write else []
     for option in ("schedulers", "repeats", "machine", "cpus", "device", "kernel", "dask"):
         if getattr(given, option) is not None:

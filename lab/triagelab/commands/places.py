@@ -41,9 +41,9 @@ def measuring_alone(machine: str, *, waits: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk(given: argparse.Namespace, machine: str) -> Iterator[host.Held | None]:
-    """Hold the disk for --machine host, and yield it; yield None for other machines.
+    """Hold the disk of --machine host, and yield the disk; yield None for other machines.
 
-    First restore the disks that earlier experiments left changed.
+    For host, first restore the disks that earlier experiments left changed.
     """
     if not machines.kind(machine).is_here:
         if given.allow_write:

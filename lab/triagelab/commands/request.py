@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build plan.Setup, from which the lab plans runs, from the options of `run` and `study`."""
+"""Build a plan.Setup from the options of `run` and `study`. plan.runs() plans the runs from it."""
 
 import argparse
 import functools
@@ -162,7 +162,8 @@ def _built(
 def _all_built(kernel: kernels.Kernel) -> dict[str, Path]:
     """Return this repository's modules, built for `kernel`, by file name.
 
-    The result is cached for all measures of a study: make takes two seconds even if all is built.
+    The result is cached for the next experiment of a study: even if all modules are built, make
+    takes two seconds.
     """
     return {path.name: modules.kept(path) for path in modules.build(kernel).glob("*.ko")}
 

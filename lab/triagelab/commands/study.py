@@ -16,7 +16,7 @@ from triagelab.run import execute, host, machines, records, rundir
 
 @dataclass(frozen=True)
 class _Part:
-    """A measure of the study, with its setup."""
+    """A measure of the study, the setup of its runs, and the kernel's release."""
 
     measure: study.Measure
     setup: plan.Setup
@@ -119,10 +119,10 @@ def _measure_study(
     Runs in virtual time go first, several at once.
     """
     rundir.require_space(out)
-    # planned() raises an error if a folder was made by another plan, so plan all measures before
-    # begin() writes to any folder. Write study.json last: if this is interrupted while the full
-    # study takes over a quick one, study.json still says quick, and the user can ask for the full
-    # study again.
+    # planned() raises an error if another plan made a folder, so plan all measures before begin()
+    # writes to any folder. Write study.json after all calls of begin(). If the lab is interrupted
+    # before, while the full study takes over a quick one, study.json still says quick, and the user
+    # can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

@@ -91,7 +91,7 @@ class _Side:
     slat: _Latency | None = None
 
     def us(self, *names: str) -> Iterator[tuple[_Latency, float]]:
-        """Yield each latency of these names that fio reports, and its number of units in a µs."""
+        """Yield each latency of these names that fio reports, with the divisor that gives µs."""
         for name in names:
             for key in (f"{name}_ns", name):
                 if latency := getattr(self, key):
@@ -293,7 +293,11 @@ def _bytes(given: str, operation: str) -> int:
 
 
 def _point(members: Sequence[tuple[dict[str, int | str], _Side]]) -> tuple[Point, float]:
-    """Return the point of jobs that ran together, and their smallest submission latency, in µs."""
+    """Return the point of jobs that ran together, and their smallest mean submission latency.
+
+    The latency is in µs; 0 if fio does not report it. Raise _LeftOutError if the jobs give no
+    point.
+    """
     load, sides = members[0][0], [side for _, side in members if side.iops]
     if any(other != load for other, _ in members):
         raise _LeftOutError("jobs with different loads ran at the same time")

@@ -101,7 +101,7 @@ def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
     """Return the bytes of the buffer that the load fills a second, when the model is steady.
 
     A write fills at least one unit of map_kib. Flash programs, and the copies that garbage
-    collection makes, limit the rate. A hard disk has neither, so there the load alone gives it.
+    collection makes, limit the rate. A hard disk has neither, so only the load limits its rate.
     """
     wanted = load.writes * max(load.bytes, model["map_kib"] << 10)
     program_ns = model["program_ns"] + _copies(model) * model["gc_ns"]
@@ -113,6 +113,6 @@ def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
 def _copies(model: Mapping[str, int]) -> float:
     """Return the number of copies that garbage collection makes for each flash program.
 
-    It begins once no space is clean.
+    Garbage collection begins once no space is clean.
     """
     return max(model["gc_amplify_pct"] - 100, 0) / 100

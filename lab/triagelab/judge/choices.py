@@ -61,8 +61,8 @@ class Choice:
                  protected job's tail latency. With `judged_by`, power is the product of the gains
                  over the baseline in the judged metrics
     worth        the schedulers worth choosing, the best in the first goal first
-    beaten       scheduler -> a scheduler that beats it; or the baseline, for a scheduler that is
-                 nowhere visibly better than the baseline, but that no scheduler beats
+    beaten       loser -> a scheduler that beats the loser, from `worth` if possible. The baseline
+                 also beats each scheduler that is nowhere visibly better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat; empty
                  with `judged_by`
     as_baseline  schedulers that do not visibly differ from the baseline
@@ -234,8 +234,8 @@ def _gained(views: Sequence[View], name: str) -> float:
 def _gain(view: View, name: str, metric: str) -> float:
     """Return the factor by which a whole-run metric is better than under the baseline.
 
-    If the metric is a share that should be low, compare 1 minus the share: for example, the share
-    of requests in time instead of late requests. Add the metric's negligible difference to both
+    If the metric is a share that should be low, compare 1 minus the share: for late requests, the
+    share of requests in time. Add the metric's negligible difference to both
     figures, so that figures near 0 give no large gain. Return 1 if a figure is missing.
     """
     row, base = view.row(name, None, metric), view.row(BASELINE, None, metric)
@@ -279,9 +279,9 @@ def _alone(view: View) -> float:
 
 
 def kept(views: Sequence[View], name: str) -> float:
-    """Return the background's bandwidth relative to the baseline, at the point where it is least.
+    """Return the background's bandwidth relative to the baseline: the least ratio of all points.
 
-    A point where this ratio is unknown counts as 1.
+    Where the ratio is unknown, it counts as 1.
     """
     return min((_kept(view, name) for view in views), default=1.0)
 

@@ -253,7 +253,7 @@ def _tail(view: View) -> str:
 
 
 def _told(view: View, row: Record) -> str:
-    """Format a row's figure and, if the job starved in some repeats, their number."""
+    """Format a row's figure; add in how many repeats the job starved, if in any."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 

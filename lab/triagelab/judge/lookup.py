@@ -58,7 +58,7 @@ class View:
         return self._rows.get((self.point, scheduler, job, metric))
 
     def alone(self, metric: str) -> Record | None:
-        """Return the protected job's row from its runs alone under the baseline, or None."""
+        """Return the row of the protected job when it runs alone under the baseline, or None."""
         if self._alone_key is None or self.protected is None:
             return None
         return self._rows.get((self._alone_key, BASELINE, self.protected, metric))
@@ -100,7 +100,7 @@ class View:
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Format a row's mean and, if the job starved in some repeats, their number.
+        """Format a row's mean; add in how many repeats the job starved, if in any.
 
         Return an empty text if there is no row.
         """

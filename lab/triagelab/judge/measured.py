@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one experiment: the tidy table, the summary, and its views."""
+    """The measurements of one experiment: all runs' values in a table, and their summary."""
 
     out: Path
     environment: Record

@@ -282,7 +282,7 @@ def _merged_bins(parts: list[Record]) -> Bins:
 def _operations(path: Path, application: str) -> Iterator[Value]:
     """Yield the metrics of an application's operations, and their mean latency over time.
 
-    A mean is of the operations that ended within LOG_WINDOW_MS.
+    Each mean covers the operations that ended in one window of LOG_WINDOW_MS.
     """
     done = _done(path)
     latencies = [latency for _, latency in done]

@@ -73,7 +73,7 @@ class Setup:
 
     modules  scheduler or driver -> the file of its module, unless the module is the kernel's own
     notes    remarks for a reader of the report
-    image    the file with the file system of the experiment's application, if it has one
+    image    the file with the application's file system; None: the experiment has no application
     """
 
     experiment: Experiment
@@ -88,7 +88,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One run of every repeat: the jobs `sections` under `scheduler`, for all of `points`.
+    """A run that each repeat has once: the jobs `sections` under `scheduler`, for all of `points`.
 
     named  the values that these points have in common
     """
@@ -114,7 +114,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """Return the entries of all points under a scheduler. An entry is one run of every repeat."""
+    """Return the entries of all points under a scheduler. Each repeat has one run for an entry."""
     return _alike(
         setup,
         scheduler,

@@ -6,9 +6,10 @@ import sys
 
 
 def main() -> int:
-    """Run the command line. During its import (a second), Ctrl-C ends the program silently."""
+    """Import and run the command line. In the import (1 s), Ctrl-C ends the program silently."""
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # unless the parent process had Ctrl-C ignored
+    # If the parent process made this one ignore Ctrl-C, go on ignoring it.
+    if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from triagelab import cli
 

@@ -30,7 +30,7 @@ _LIMIT_S = 600.0
 _BOOT_LIMIT_S = 600.0
 #: Seconds that a storm may take by the guest's clock. A storm that meets no bug takes far less.
 _GUEST_LIMIT_S = 600
-#: The factor by which the load and each wait may last longer in a debug kernel.
+#: A debug kernel multiplies the load's duration and the guest program's time limits by this.
 _DEBUG_SLOW = 4
 #: Number of requests that a plan divides among its groups of processes. Some kinds of groups use
 #: only a part of their share.
@@ -108,7 +108,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Storm:
-    """A plan to carry out for `ms`, but only those parts whose bits are set in `mask`."""
+    """A plan, or what is left of it if parts are left out or the load is shortened.
+
+    mask  the bits of the parts that are carried out
+    ms    the longest duration of the load, as in Plan
+    """
 
     plan: Plan
     mask: int
@@ -129,7 +133,7 @@ class Storm:
         return [part for n, part in enumerate(self.plan.parts) if self.mask >> n & 1]
 
     def text(self, slow: int = 1) -> str:
-        """Return the plan as the guest reads it."""
+        """Return the plan as the guest reads it; `slow` is 1 or _DEBUG_SLOW."""
         load = f"load ms={self.ms} tags={self.plan.tags} slow={slow}"
         return "\n".join([self.plan.storm, load, *self.parts, ""])
 

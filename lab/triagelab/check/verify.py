@@ -164,10 +164,10 @@ Boots: TypeAlias = Callable[[list[Check], Path], Awaitable[list[Result]]]
 def guests(
     kernel: Kernel, scheduler: str, available: Iterable[Path], chosen: Iterable[Check], folder: Path
 ) -> list[Guest]:
-    """Return guests for the checks, for each machine and number of CPUs where the kernel boots.
+    """Return guests that run each check at each of its places, as far as the kernel boots there.
 
-    On `sim`, divide the checks among guests, at most one for each core of this computer. On `vm`,
-    one guest runs all checks.
+    On `sim`, divide the checks of a place among guests, at most one for each core of this computer.
+    On `vm`, one guest runs all checks of a place.
     """
     by_place: dict[Place, list[Check]] = defaultdict(list)
     for check in chosen:

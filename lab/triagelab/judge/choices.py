@@ -172,7 +172,7 @@ def choose(views: Sequence[View]) -> Choice | None:
 def choose_judged(views: Sequence[View]) -> Choice | None:
     """Choose by the metrics that an experiment is judged by, over all points together.
 
-    Return None in the same cases as choose(), and if no such metric was measured at some point.
+    Return None in the same cases as choose(), and if none of these metrics was measured at a point.
     """
     if not all(view.judged_by for view in views):
         return None

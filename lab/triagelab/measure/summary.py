@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build the summary for other programs (summary.json) from the tidy table.
+"""Build the summary for other programs (summary.json) from the table of samples.collect().
 
 Rows and verdicts have a fixed order: by point, job, metric and scheduler. So the same
 measurements always give the same text.
@@ -29,7 +29,7 @@ def is_alone(point: Record) -> bool:
 
 
 def summarise(table: pl.DataFrame, environment: Record) -> Record:
-    """Build the content of summary.json from the tidy table.
+    """Build the content of summary.json from the table of samples.collect().
 
     A verdict compares two schedulers, `a` and `b`, at one point. `b` comes before `a` in the
     experiment's list of schedulers, and `ratio` is the value under `a` divided by the value under
@@ -214,10 +214,10 @@ def _as_list(interval: statistics.Interval | None) -> list[float] | None:
 
 
 def alone_key(point: str, found: list[str]) -> str | None:
-    """Return the point in `found` to compare `point` with: the protected job runs alone there.
+    """Return the point in `found` where the protected job runs alone, to compare `point` with.
 
-    Except for `alone`, its settings must be a subset of the settings at `point`. If several points
-    fit, return the one with the most settings; if no point fits, return None.
+    Except for `alone`, the settings of the returned point are a subset of those of `point`. If
+    several points fit, return the one with the most settings; if no point fits, return None.
     """
     here = {**json.loads(point), "alone": True}.items()
     baselines = {

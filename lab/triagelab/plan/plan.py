@@ -125,7 +125,7 @@ def _under(setup: Setup, scheduler: str) -> list[_Entry]:
 def _alone(setup: Setup) -> list[_Entry]:
     """Return the entries of the protected job alone, under `none`.
 
-    Return none if there is no protected job, or if no run has more than one job. Points that differ
+    Return [] if there is no protected job, or if no run has more than one job. Points that differ
     only in settings without an effect on the protected job share one entry.
     """
     protected = setup.experiment.protected
@@ -219,7 +219,7 @@ def _digest(of: Mapping[str, Any]) -> str:
 
 
 def _application(setup: Setup, point: Point, seed: int) -> dict[str, Path | str]:
-    """Return the files that a guest needs to run the application; none if there is no application.
+    """Return the files that a guest needs to run the application; {} if there is no application.
 
     The keys are the files' names in the job's folder.
     """

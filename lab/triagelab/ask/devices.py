@@ -247,8 +247,8 @@ def _modeldisk_bounds(name: str) -> dict[str, Bounds]:
 def was_set_to(device: Device, out: Path) -> dict[str, str]:
     """Return the settings of a run's device, from the driver's report in the file `out`/device.
 
-    Leave out the rest of the report: modeldisk reports parameters of models that the device does
-    not use, null_blk reports settings that the lab does not set. For a device without a module,
+    Leave out the rest of the report: modeldisk also reports parameters of models that the device
+    does not use, and null_blk settings that the lab does not set. For a device without a module,
     return its `settings`.
     """
     if device.module is None:

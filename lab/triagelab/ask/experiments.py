@@ -35,7 +35,7 @@ class _Described:
 
     protected   the latency-sensitive job, if one is known
     background  the jobs that may slow down the protected job
-    deadlines   job -> deadline in µs for each of its requests
+    deadlines   job -> latency in µs; a request of the job that takes longer is late
     judged_by   metrics of whole runs that answer the question, if a job's metrics do not
     """
 

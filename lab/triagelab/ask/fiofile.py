@@ -175,7 +175,7 @@ class FioFile:
         return _NAME.findall(self.text)
 
     def check(self) -> None:
-        """Raise RequestError if fio does not accept the file, or if the file has no job.
+        """Raise RequestError if fio does not accept the file, or if _require_jobs() refuses it.
 
         fio parses the file and runs no job. The error contains fio's own message.
         """
@@ -193,6 +193,7 @@ class FioFile:
         self._require_jobs()
 
     def _require_jobs(self) -> None:
+        """Raise RequestError if the file has no job, or a job that fio would run wrongly."""
         urgencies = [job.urgency for job in self.jobs]  # raises if a priority is no plain number
         if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Convert recorded block traces to fio's iolog of version 3: one file for each process.
+"""Convert recorded block traces to fio's iolog of version 3: one for each process of a job.
 
 A trace may be a CSV file in the format of MSR Cambridge or of Alibaba, blkparse's text, or fio's
 own iolog. Each process replays its share of the requests.

@@ -87,7 +87,7 @@ class Together:
     by_weight   for each process, the bytes that it moved, divided by its weight (8 minus its
                 best-effort level)
     longest_ms  the longest runtime of all processes
-    deadlines   job -> deadline in µs for each of its requests
+    deadlines   job -> latency in µs; a request of the job that takes longer is late
     """
 
     jobs: Mapping[str, Done]
@@ -368,7 +368,7 @@ _PART = "_utilisation"
 
 
 def find(name: str) -> Metric:
-    """Return the metric `name` of METRICS; any other name means the utilisation of a part."""
+    """Return the metric `name` of METRICS; any other name is the utilisation of a device's part."""
     return _BY_NAME.get(name) or _part(name)
 
 

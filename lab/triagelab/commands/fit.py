@@ -141,7 +141,7 @@ def _files(out: Path) -> tuple[Path, Path]:
 def _unfitted(
     name: str, folder: Path, points: tuple[drives.Point, ...], host_ns: int
 ) -> drives.Drive:
-    """Return a drive with its measured points; the fit replaces its profile and parameters."""
+    """Return a drive with its measured points; the fit replaces kind, profile and parameters."""
     return drives.Drive(
         name=name,
         kind="",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `report`: make the report of a run directory again.
+"""Define the command `report`: make the report of a run directory, or of a study, again.
 
 The commands `run` and `study` use this module to make their reports. Only its functions import the
 modules that draw: to import these takes as long as to import all others, and a command that refuses

@@ -204,7 +204,7 @@ def read(folder: Path) -> Found:
 
 
 def _result(path: Path) -> _Result | None:
-    """Read a file; return None if fio did not write it."""
+    """Read a file. Return None if fio did not write it; raise RequestError if it is damaged."""
     try:
         text = path.read_text()
         # fio writes notes and warnings in front of the JSON object.

@@ -228,7 +228,10 @@ def with_roles(points: Iterable[drives.Point]) -> tuple[drives.Point, ...]:
 
 
 def fitted(simulate: Simulator, drive: drives.Drive) -> drives.Drive:
-    """Return the drive with the profile and parameters that come nearest to its `fit` points."""
+    """Return the drive with the profile and parameters that are nearest to its `fit` points.
+
+    Set the drive's kind too.
+    """
     points = [point for point in drive.points if point.role == "fit"]
     alone = min(points, key=lambda point: (int(point.load["depth"]), int(point.load["bytes"])))
     if alone.measured["mean_us"] > _SLOWEST_FLASH_US:

@@ -139,7 +139,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a published finding: the reason, the published figures, and our figures."""
+    """The verdict on a published finding, with the reason, the published figures, and ours."""
 
     finding: Finding
     verdict: str

@@ -19,7 +19,7 @@ from triagelab.judge.lookup import BASELINE, View
 class _Value:
     """A value of the varied setting, and its effect.
 
-    level  the protected job's tail latency, relative to the job alone if that was measured
+    level  the protected job's tail latency; relative to the job alone, if that was measured
     kept   the background's bandwidth, as a share of its bandwidth under the baseline
     text   both figures for people
     """
@@ -31,7 +31,7 @@ class _Value:
 
 
 def answer(views: Sequence[View], scheduler: str, name: str) -> Answer | None:
-    """Name the values of the setting `name` that no other value beats under a scheduler.
+    """Name the values of the setting `name` that no other value beats under `scheduler`.
 
     The value with the lowest tail latency comes first. A value beats another if it is better by
     more than a tenth in latency or in the background's bandwidth, and not worse by more than a

@@ -324,8 +324,8 @@ def _bins(done: list[tuple[float, float]]) -> Bins:
 def _run_wide(folder: Path, environment: Record, run: Record) -> Iterator[Value]:
     """Yield the whole-run metrics for the time from the first to the last sample with I/O.
 
-    This time excludes fio's start and end. A run with fewer than two samples with I/O has none
-    of these metrics.
+    Also yield the device's utilisation between samples. The time excludes fio's start and end. A
+    run with fewer than two samples with I/O has none of these metrics.
     """
     rows = _counters(folder / "samples.csv")
     active = [index for index in range(len(rows)) if _does_io(rows, index)]

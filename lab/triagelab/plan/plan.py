@@ -114,7 +114,7 @@ def runs(setup: Setup) -> list[Run]:
 
 
 def _under(setup: Setup, scheduler: str) -> list[_Entry]:
-    """Return the entries of all points under a scheduler. Each repeat has one run for an entry."""
+    """Return the entries of all points under a scheduler. Each repeat has a run for each entry."""
     return _alike(
         setup,
         scheduler,

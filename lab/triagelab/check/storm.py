@@ -37,12 +37,13 @@ _DEBUG_SLOW = 4
 _REQUESTS = 4000
 #: shrink() starts no further storms after this many.
 _SHRINK_TRIES = 80
-#: The load of a plan lasts at most this many ms of virtual time. A busy ms of virtual time takes
-#: five times as long by the host's clock; idle virtual time takes none.
+#: The load of a plan lasts at most this many ms of virtual time, and in a debug kernel _DEBUG_SLOW
+#: times as long. A busy ms of virtual time takes five times as long by the host's clock; idle
+#: virtual time takes none.
 _MS = 300
 _SHORTEST_MS = 25
 
-#: A kind of disturbance -> the mean of its intervals over all plans, in µs.
+#: A kind of disturbance -> the mean time between two of this kind, over all plans, in µs.
 DISTURBANCES = {
     "scheduler": 30000,
     "unload": 80000,

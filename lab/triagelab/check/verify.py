@@ -334,7 +334,7 @@ def results_of(place: Place, wanted: Sequence[Check], out: Path) -> list[Result]
 def results_of_a_dead_guest(
     place: Place, wanted: Sequence[Check], folder: Path, error: GuestError, seconds: float
 ) -> list[Result]:
-    """Return the results of the checks before the guest died, and a failure of the next check.
+    """Return the results of the checks that ended before the guest died, and fail the next check.
 
     The console log has the results of the checks that ended. `seconds` is the time that the guest
     ran.

@@ -53,7 +53,7 @@ def _matrix(given: argparse.Namespace) -> int:
     with rundir.owned(out):
         try:
             for name, kernel in found.items():
-                # Quote the kernel's name, which may be a path: each kernel has one folder in `out`.
+                # The kernel's name may be a path. Quote the name, so that it makes one folder.
                 folder = out / urllib.parse.quote(name, safe="")
                 if isinstance(kernel, LabError):
                     rows.append(_missing(name, kernel))

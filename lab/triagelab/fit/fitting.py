@@ -43,7 +43,7 @@ class Compared:
 
 
 def compare(simulate: Simulator, drive: drives.Drive, times: float = 1) -> list[Compared]:
-    """Return the drive's points with the model's figures, without the points of state and info.
+    """Return the drive's points with the model's figures, except points of role state or info.
 
     `times` multiplies the length of the simulated measurements. Longer ones must not change the
     figures.
@@ -85,7 +85,7 @@ def _load(point: drives.Point) -> window.Load:
 
 
 def _mix_rates(writes_per_s: int) -> dict[str, int]:
-    """Return the commands a second of each load of a mix. Beside the probe, 99 % are writes."""
+    """Return each load's commands a second in a mix. Without the probe, 99 % of them are writes."""
     others = writes_per_s - drives.PROBE
     return {"r": drives.PROBE, "w": drives.PROBE, "others": others, "few": max(others // 99, 1)}
 

@@ -98,7 +98,7 @@ def _period_s(model: Mapping[str, int], load: Load) -> float:
 
 
 def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
-    """Return the bytes of the buffer that the load fills a second, when the model is steady.
+    """Return how many bytes of the buffer the load fills per second, once the model is steady.
 
     A write fills at least one unit of map_kib. Flash programs, and the copies that garbage
     collection makes, limit the rate. A hard disk has neither, so only the load limits its rate.

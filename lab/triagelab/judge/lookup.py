@@ -165,7 +165,7 @@ class View:
         ]
 
     def protectors(self) -> list[str]:
-        """Return the schedulers with a verdict that they lower the protected job's tail latency.
+        """Return the schedulers that lower the protected job's tail latency, by the verdicts.
 
         The scheduler with the lowest latency comes first.
         """

@@ -180,9 +180,9 @@ def find(
 ) -> Experiment:
     """Return the experiment called `name`, or one made of a fio job file (NAME.fio, or any path).
 
-    `vary` maps names to values. If the experiment varies such a name, these values replace the
-    experiment's. Otherwise the experiment then varies this name too. `quick` applies the values
-    under [quick] in the experiment's file.
+    `vary` maps names to values. For a name that the experiment varies, these values replace the
+    experiment's. Any other name in `vary` becomes a varied name. `quick` applies the values under
+    [quick] in the experiment's file.
     """
     if name.endswith(".fio") or "/" in name:
         if quick:

@@ -206,7 +206,7 @@ class FioFile:
                 )
 
     def require_device_alone(self) -> None:
-        """Raise RequestError if a job could touch other parts of this computer than the device."""
+        """Raise RequestError if a job could touch anything on this computer except the device."""
         for section in self.sections:
             for line in section.lines:
                 option, value = _option(line)

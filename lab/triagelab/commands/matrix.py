@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `matrix`: build for several kernels, and verify a scheduler on each."""
+"""Define the command `matrix`: build modules for several kernels, and verify a scheduler on each."""
 
 import argparse
 import resource
@@ -126,7 +126,7 @@ def _row(
     folder: Path,
     given: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Build for one kernel, check `scheduler` on it; return the kernel's part of matrix.json.
+    """Build the modules for a kernel, check `scheduler` on it; return its part of matrix.json.
 
     If the build with gcc fails or warns, run no checks.
     """

@@ -121,8 +121,8 @@ def _measure_study(
     rundir.require_space(out)
     # planned() raises an error if another plan made a folder, so plan all measures before begin()
     # writes to any folder. Write study.json after all calls of begin(). If the lab is interrupted
-    # before, while the full study takes over a quick one, study.json still says quick, and the user
-    # can ask for the full study again.
+    # before that, while the full study takes over a quick one, study.json still says quick, and the
+    # user can ask for the full study again.
     begun = [
         rundir.planned(part.setup, part.release, out / name, quick.get(name))
         for part in parts

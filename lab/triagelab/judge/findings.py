@@ -2,8 +2,7 @@
 """Write sentences about a summary: the answers, and the titles of charts.
 
 All figures come from the summary. A sentence that names the best and the worst scheduler ranks them
-by their means.
-No sentence here compares jobs with each other.
+by their means. No sentence here compares jobs with each other.
 """
 
 import math
@@ -253,7 +252,7 @@ def _tail(view: View) -> str:
 
 
 def _told(view: View, row: Record) -> str:
-    """Format a row's figure; add in how many repeats the job starved, if in any."""
+    """Format a row's figure and, if the job starved, the number of repeats in which it starved."""
     starved = view.starved(row["scheduler"], row["job"])
     return f"{shown(row)} ({starved})" if starved else shown(row)
 

@@ -100,7 +100,7 @@ class View:
         return self.told(job, TAIL)
 
     def mean(self, scheduler: str, job: str | None, metric: str) -> str:
-        """Format a row's mean; add in how many repeats the job starved, if in any.
+        """Format a row's mean and, if the job starved, the number of repeats in which it starved.
 
         Return an empty text if there is no row.
         """

@@ -9,7 +9,8 @@ interval of the ratio: `<=` needs an upper end below 1.1, `>=` a lower end above
 both. A finding disagrees if a verdict or an interval contradicts an expectation. If a finding
 neither agrees nor disagrees, it is not comparable, because a difference may exist although no
 verdict shows it. A finding is also not comparable if the job starved or completed too few requests,
-or if the file of findings gives another reason (`not_comparable`).
+or if the file of findings gives another reason (`not_comparable`). A finding is not measured if the
+study has no results at its point, or does not compare its schedulers there.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Define the command `matrix`: build modules for several kernels, and verify a scheduler on each."""
+"""Define the command `matrix`: build modules for several kernels; verify a scheduler on each."""
 
 import argparse
 import resource

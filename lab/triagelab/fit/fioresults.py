@@ -225,7 +225,7 @@ def _result(path: Path) -> _Result | None:
 
 
 def _wrong(error: BaseException, _: Any) -> str:
-    """Describe a mistake in a file without the names of this module's classes."""
+    """Describe a mistake in a file to its user, who does not know this module's classes."""
     if isinstance(error, KeyError):
         return "a value is missing"
     return str(error) if isinstance(error, ValueError) else "a value of another kind is expected"

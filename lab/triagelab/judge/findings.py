@@ -207,7 +207,7 @@ def _worst(found: list[View], scheduler: str) -> _Worst | None:
 
 
 def _tail_of(found: list[View]) -> str:
-    """Return P99 latency if all points have enough requests for it, else maximum latency."""
+    """Return the tail metric: P99 if all points have enough requests for it, else the maximum."""
     tails = [view.tail(view.protected) for view in found]
     return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
 

@@ -3,5 +3,5 @@
 
 #: The oldest Python that can run triagectl and build the kernel module. Packages require it, and
 #: tests check that the documents and the code agree with it. This file and the launcher must run on
-#: any Python 3, so that an older one prints what is wrong.
+#: any Python 3, so that an older Python can report that it is too old.
 PYTHON = (3, 10)

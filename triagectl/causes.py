@@ -12,10 +12,11 @@ from triagectl.requests import SECTOR, Request
 #: long: a disk with an arm takes 10 to 20 ms.
 STALL_NS = 50_000_000
 #: Other requests in the device are the cause only if the slow one takes at least this many times as
-#: long there as a request that is alone in the device.
+#: long there as a lone request.
 _SLOW = 2.0
-#: Assume that a request alone in the device takes the median time of similar ones, if at least this
-#: many were recorded. With fewer, assume _FLASH_NS, or _ARM_NS on a disk with an arm.
+#: A lone request is assumed to take the median time of similar requests that were alone in the
+#: device. If fewer than this many were recorded, _FLASH_NS is assumed, or _ARM_NS on a disk with an
+#: arm.
 _ALONE_LEAST = 5
 _FLASH_NS = 500_000
 _ARM_NS = 15_000_000
@@ -25,8 +26,8 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to the submitter of the slow request.
 _TAGS_TAKEN = 0.9
-#: Count the tags' owners at this many moments of a wait for a tag, and take the median. A single
-#: count would miss the tags that are between two owners just then.
+#: Count the taken tags at this many moments of a wait for a tag, and use the median. A single count
+#: would miss tags that pass from one request to the next at that moment.
 _MOMENTS = 9
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -53,7 +54,7 @@ class Seen:
     """Everything that was recorded about one disk.
 
     class_of  returns the class in which the scheduler puts a request
-    held      the times at which triage sent nothing though requests were queued
+    held      the moments, in ns, at which triage sent nothing though requests were queued
     """
 
     place: Place
@@ -63,12 +64,12 @@ class Seen:
 
     @cached_property
     def silences(self) -> list[tuple[int, int]]:
-        """Return start and end of each stall: STALL_NS or longer with requests but no answer."""
+        """Return each stall's start and end: the device had requests and answered none."""
         steps = []
         for request in self.requests:
             if request.issued:
                 steps.append((request.issued, 1))
-                # A request without an answer counts up to `until`: later nothing is known about it.
+                # After `until` nothing is known about a request: assume that it has left.
                 steps.append((request.end(_NEVER), -1))
         found, inside, since = [], 0, 0
         for at, step in sorted(steps):

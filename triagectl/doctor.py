@@ -80,7 +80,7 @@ def _tried(section: Callable[[System], Any], system: System) -> Any:
     try:
         return section(system)
     except Exception as error:
-        # A report without one section is worth more than none.
+        # A report that lacks one section is better than no report.
         return f"triagectl could not collect this: {type(error).__name__}: {error}"
 
 

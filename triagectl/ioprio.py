@@ -30,7 +30,7 @@ _SYSCALLS = {
     ("armv8l", 4): 315,
     ("riscv32", 4): 31,
 }
-#: sched_getscheduler() adds this flag to the policy.
+#: The policy that sched_getscheduler() returns may have this flag.
 _RESET_ON_FORK = 0x40000000
 #: Another real-time policy, for which the module os has no name.
 _SCHED_DEADLINE = 6
@@ -118,7 +118,7 @@ def triage_class(priority: Priority, tunables: dict[str, str]) -> str:
 
 
 def group(priority: Priority | None, scheduler: str, tunables: dict[str, str]) -> str:
-    """Return the class of a priority: triage's under triage, the kernel's under any other."""
+    """Return a priority's class, or `?`: triage's class under triage, else the kernel's class."""
     if priority is None:
         return "?"
     if scheduler == "triage":

@@ -11,7 +11,8 @@ _WANTED = re.compile(
     r"\bnvme|\bata\d|\bsd \d|\bscsi|virtio_blk|null_blk|mmc\d|hung_task|blocked for more|"
     r"BUG|WARNING|Oops|general protection|RIP:|Call Trace|^ +\S+\+0x|Tainted|lockdep|rcu:.*stall"
 )
-#: Lines to leave out: the kernel's command line may name disks, hosts and keys.
+#: Lines to leave out, because they may name disks, hosts and keys: the kernel's command line, and
+#: its words, which the kernel may log again one a line, as arguments of init.
 _NOT = re.compile(r"command line|^\s+[^\s+]+$", re.I)
 _MOST = 300
 

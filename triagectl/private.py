@@ -41,7 +41,7 @@ _IDENTITIES = (
     "loop/backing_file",
 )
 _NAMES = ("dm/name", "loop/backing_file")
-#: Mount points that identify no machine, because many have them: the system's and standard folders.
+#: Mount points that many machines have, so that they identify none: system and standard folders.
 _USUAL = re.compile(
     r"/(proc|sys|dev|run)(/.*)?|"
     r"/(boot(/efi)?|efi|tmp|usr(/local)?|home|root|srv|opt|etc|mnt|media|snap|"
@@ -55,7 +55,7 @@ _ADDRESS = re.compile(
 
 
 class Scrubber:
-    """Removes from texts names, addresses and numbers that identify the machine or its owner."""
+    """Replaces, in texts, the names, addresses and numbers that identify a machine or its owner."""
 
     def __init__(self, system: System) -> None:
         # Replace the longest names first, because one may be a part of another.
@@ -83,7 +83,7 @@ class Scrubber:
 
 
 def _without_address(found: re.Match[str]) -> str:
-    """Return `<ip>` with the punctuation after it, or the text itself if it is no address."""
+    """Return `<ip>` and the punctuation after the address; the whole match if it has no address."""
     text = found[0]
     ends = [len(text)] + [len(text) - 1] * (text[-1] in ":.")
     for end in ends:
@@ -107,7 +107,7 @@ def _known(system: System) -> Iterator[tuple[str, str]]:
             word = (disk.attribute(file) or "").strip("\0 ")
             if len(word) > 3:
                 yield word, "<name>" if file in _NAMES else "<serial>"
-            # The kernel's log may have the identifier in another notation.
+            # The kernel's log may have the identifier without `naa.` or `eui.`.
             if bare := re.fullmatch(r"(?:naa|eui)\.([0-9a-f]{16,32})", word):
                 yield bare[1], "<wwn>"
     for line in (system.read("proc/self/mounts") or "").splitlines():

@@ -11,8 +11,8 @@ from triagectl.errors import RequestError
 from triagectl.requests import text
 from triagectl.system import System, folders, names, number, read
 
-#: The most threads of one interval: with more, the table begins a new interval. If it then has more
-#: than this in all, it drops the threads of earlier intervals, so that it does not grow for ever.
+#: The most threads of one interval: with more, the table begins a new interval. If the table has
+#: more than this in all when an interval ends, it keeps only the threads of that interval.
 _KNOWN_MOST = 20000
 #: The types of systemd units that have processes.
 _KINDS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
@@ -111,7 +111,7 @@ def _members(folder: Path) -> Iterator[int]:
 
 
 def cgroup(system: System, pid: int) -> Path | None:
-    """Return the folder of a process's control group (version 2)."""
+    """Return the folder of a process's control group (version 2); None if it is not found."""
     top = system.mounted("cgroup2")
     for line in (system.read(f"proc/{pid}/cgroup") or "").splitlines():
         if line.startswith("0::") and top:

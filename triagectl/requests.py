@@ -71,7 +71,7 @@ class Request:
 
     @property
     def served(self) -> int:
-        """Return the time in the device, in ns. If it is not done, count up to `until`."""
+        """Return the time in the device, in ns. If the request is not done, count up to `until`."""
         return (self.completed or self.until) - self.issued
 
     @property
@@ -89,7 +89,7 @@ class Matcher:
     issued    called with each request as the driver gets it
     finished  called with each request that is done, was seen from its start and is not ambiguous
     gave_up   called with each request that is neither done nor ambiguous after the last event
-    held      called with disk and time when triage sent nothing though requests were queued
+    held      called when triage sends nothing though requests are queued, with disk and time
     open      if true, follow new requests too, not only those that are pending
     inside    for each disk, how many requests of each thread it has
     """
@@ -129,8 +129,8 @@ class Matcher:
     def give_up(self, now: int) -> None:
         """Report, through gave_up(), each request that is neither done nor ambiguous.
 
-        Call this after the last event. That event may be a little later than `now`, because it
-        takes time to turn the events off.
+        Call this after the last event. `now` is the time just before the events were turned off,
+        so the last events may be a little later.
         """
         if self.gave_up is not None:
             for request in self.unfinished():
@@ -151,7 +151,7 @@ class Matcher:
             del self.pending[key]
 
     def forget(self) -> None:
-        """Forget all requests, because events are missing before the next one that comes."""
+        """Forget all requests. Call this if events may be missing before the next one."""
         self.pending.clear()
         self.inside.clear()
 

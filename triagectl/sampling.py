@@ -23,8 +23,9 @@ _SLICE_MOST = 0.1
 #: The wanted number of events in a window: enough to be worth the cost of opening it, but few
 #: enough for the buffer of one CPU, in case one CPU has them all.
 _EVENTS = 1500
-#: CPU time, in s, that may be used in advance: enough for several windows. Without this advance a
-#: pause would cost more than it saves, because opening a window costs 2 ms.
+#: CPU time, in s, that may be used in advance: enough for several windows. Without this advance,
+#: `top` would pause after each window even on a slow disk: opening a window costs 2 ms, and LIMIT
+#: allows 1.5 ms for the longest window.
 _AHEAD = 0.01
 #: The longest quiet time, in s, whose CPU time may be used later: enough for drawing a screen.
 #: Without this bound, a burst after a quiet hour could take a whole core for nearly a minute.

@@ -21,8 +21,8 @@ from triagectl.system import System, names, read
 _SEEN = "run/triagectl/schedulers.json"
 #: The driver of these disks wants no scheduler (BLK_MQ_F_NO_SCHED_BY_DEFAULT).
 _NONE_BY_DEFAULT = r"loop\d"
-#: The drivers of these disks may want no scheduler (null_blk.no_sched), have none, or change the
-#: number of hardware queues later. Only the flags in debugfs tell.
+#: Only the flags in debugfs tell the kernel's default for these disks. The driver may want no
+#: scheduler (null_blk.no_sched), support none, or change the number of hardware queues later.
 _UNSURE = ("dm-", "md", "nbd", "nullb")
 
 

@@ -42,7 +42,7 @@ class Disk:
 
     @property
     def takes_schedulers(self) -> bool:
-        """Return whether the disk can have a scheduler: a stacked device shows no brackets."""
+        """Return whether the disk can have a scheduler: then the file has the chosen one in brackets."""
         return "[" in (self.attribute("queue/scheduler") or "")
 
     @property

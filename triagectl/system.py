@@ -52,7 +52,10 @@ class System:
         return found if found and os.access(found, os.R_OK | os.X_OK) else None
 
     def tracefs(self) -> Path:
-        """Return the folder of tracefs. Raises RequestError where there is none."""
+        """Return the folder of tracefs.
+
+        Raises RequestError if it is not mounted, or if this user may not use it.
+        """
         found = self.mounted("tracefs")
         if found is None:
             below = self.mounted("debugfs")

@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Collect times of requests, and return their percentiles."""
+"""Collect the durations of requests, and return percentiles of them."""
 
 import random
 from collections.abc import Iterable
 
 #: A percentile is returned only if at least this many values are expected above it.
 _BEYOND = 5
-#: The largest number of times that a Sample keeps. 100 of them are above its P99.
+#: The most values that a Sample keeps. 100 of them are above its P99.
 _KEPT = 10_000
 
 
 class Times:
-    """Times in ns, all of which are kept: sampled requests are few, and sorting is fast."""
+    """Durations in ns. All are kept: they are of sampled requests only, and sorting is fast."""
 
     def __init__(self) -> None:
         self._values: list[int] = []
         self._sorted = True
 
     def add(self, ns: int) -> None:
-        """Keep a time."""
+        """Keep a duration."""
         self._values.append(ns)
         self._sorted = False
 
     def merge(self, other: "Times") -> None:
-        """Add the times of `other`."""
+        """Add the durations of `other`."""
         self._values += other._values
         self._sorted = False
 
     @property
     def count(self) -> int:
-        """Return the number of times."""
+        """Return how many durations are kept."""
         return len(self._values)
 
     def quantile(self, q: float) -> int | None:
-        """Return the quantile `q`, in ns; None if too few times are expected above it."""
+        """Return the quantile `q`, in ns; None if too few durations are expected above it."""
         if len(self._values) * (1 - q) < _BEYOND:
             return None
         if not self._sorted:
@@ -43,7 +43,7 @@ class Times:
 
 
 class Sample(Times):
-    """At most _KEPT of the times that were added; each is as likely to be kept as any other."""
+    """At most _KEPT of the added durations; each is as likely to be kept as any other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Sample(Times):
         self._chance = random.Random(0)
 
     def add(self, ns: int) -> None:
-        """Keep a time, or leave it out. Once the sample is full, a kept time replaces another."""
+        """Keep a duration, or drop it. In a full sample, a new duration replaces a kept one."""
         self._added += 1
         if len(self._values) < _KEPT:
             super().add(ns)
@@ -61,7 +61,7 @@ class Sample(Times):
 
 
 def merged(every: Iterable[Times]) -> Times:
-    """Return a new Times with all times of the given ones."""
+    """Return a new Times with all durations of the given ones."""
     found = Times()
     for one in every:
         found.merge(one)

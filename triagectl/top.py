@@ -46,7 +46,7 @@ class Options:
 
 
 def chosen(system: System, names: Sequence[str]) -> list[Disk]:
-    """Return the disks of these names, with the disks below in place of a stacked device.
+    """Return the disks of these names; for a stacked device, the disks below it.
 
     Without names, return all disks for which users choose a scheduler, except those that are
     hidden or below a device with a scheduler. Raise RequestError if nothing can be shown.
@@ -133,10 +133,10 @@ def _show(views: list[dict[str, Any]], about: dict[str, Any], options: Options) 
 def view(
     system: System, disk: Disk, counts: Counts, seconds: float, usage: Usage
 ) -> dict[str, Any]:
-    """Return everything that is shown about a disk. Its totals are exact; the rest is sampled."""
+    """Return all that is shown about a disk. The disk's totals are exact; the rest is sampled."""
     accounts = usage.accounts(disk.dev)
     latest = {(a.process.pid, a.of): a for a in usage.accounts(disk.dev, latest=True)}
-    # If a pause took the whole interval, use the shares of earlier intervals.
+    # If sampling paused for the whole interval, use the shares of earlier intervals.
     latest = latest or {(a.process.pid, a.of): a for a in accounts}
     every = list(latest.values())
     sampled = sum(account.requests for account in every)

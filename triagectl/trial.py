@@ -176,7 +176,7 @@ class Arms:
         self._tries = False
 
     def choose(self, tries: bool) -> None:
-        """Give the disk the tried or the old settings."""
+        """Give the disk the tried or the old settings, unless something else chose a scheduler."""
         with wayback.changing(self._system, self._disk) as state:
             if tries == self._tries or self.changed():
                 return
@@ -204,7 +204,8 @@ def measured(arms: Arms, meter: Meter, order: Sequence[bool], seconds: float) ->
         arms.choose(tries)
         time.sleep(_SETTLE_S)
         block = meter.block()
-        # The end of a trial, as by `--undo`, may change the scheduler too: check for it first.
+        # First check whether something ended the trial, as `--undo` does: this may also have
+        # changed the scheduler.
         arms.confirm()
         if arms.changed():
             break
@@ -306,7 +307,7 @@ def _named(options: Options) -> str:
 
 
 def judged(order: Sequence[bool], blocks: Sequence[Block]) -> list[compare.Verdict]:
-    """Compare each figure. A pair counts if both blocks have it, and one or both are not 0."""
+    """Compare each figure. Leave out a pair if a block lacks the figure, or both values are 0."""
     pairs = []
     for at in range(0, len(order), 2):
         one, other = blocks[at].figures, blocks[at + 1].figures

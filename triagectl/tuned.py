@@ -33,7 +33,7 @@ def lines(system: System, disk: Disk) -> list[Line]:
 
 
 def profile(system: System) -> str:
-    """Return the name of tuned's active profile; empty if tuned does not run."""
+    """Return tuned's active profiles, separated by spaces; empty if tuned does not run."""
     pid = number(system.read("run/tuned/tuned.pid"))
     if pid is None or not system.path(f"proc/{pid}").exists():
         return ""

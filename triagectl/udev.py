@@ -97,8 +97,9 @@ class _Way:
     """One possible state of the disk while udev goes through the rules' lines in an event.
 
     scheduler  the disk's scheduler now
-    seen       the scheduler that udev read for the event's first match of it; None before. udev
-               reads an attribute only once in an event, so later matches compare this value too
+    seen       the scheduler that udev read when a rule first compared it in this event; None
+               before. udev reads an attribute only once in an event, so later rules compare this
+               value too
     label      the label that a GOTO looks for; lines before the label are skipped
     """
 
@@ -333,7 +334,7 @@ def _holds(token: _Token, action: str, device: _Device) -> bool | None:
 
 
 def _attribute(folder: Path, name: str) -> str | None:
-    """Return an attribute with the blanks at its ends; None if it cannot be read."""
+    """Return an attribute, including blanks at its ends; None if it cannot be read."""
     try:
         return (folder / name).read_text(errors="replace")
     except OSError:

@@ -128,7 +128,7 @@ class Usage:
             for key, account in interval.items():
                 if key[0] == dev:
                     into = found.setdefault(key, Account(account.process, account.of))
-                    into.process = account.process  # the latest, which may have another name
+                    into.process = account.process  # its name may have changed
                     into.merge(account)
         return sorted(found.values(), key=lambda account: -account.served_ns)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find the version of this command, which is that of the scheduler in the same package."""
+"""Find the version of triagectl, which is also the version of the scheduler."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,8 @@ from pathlib import Path
 from triagectl.system import read
 
 _FOLDER = Path(__file__).parent
-#: A package has the header beside this file; a checkout has it beside the module's source.
+#: Packages install the header beside this file. In a checkout of the repository, it is beside the
+#: source of the kernel module.
 _HEADERS = (_FOLDER / "version.h", _FOLDER.parent / "kernel/triage/version.h")
 
 

@@ -145,7 +145,7 @@ def _started(pid: int) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of a process's `stat` from its state on; none if there is no process."""
+    """Return the fields of /proc/PID/stat from `state` on; none if there is no process."""
     return (read(Path(f"/proc/{pid}/stat")) or "").rpartition(")")[2].split()
 
 
@@ -178,7 +178,7 @@ def _claim(system: System, disk: Disk, tried: str, seconds: float) -> None:
     path = state_file(system, disk.name)
     try:
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        # Under the lock no other trial begins or ends, so the settings read here are no trial's.
+        # Under the lock no other trial begins or ends, so _state() reads no tried settings.
         with _locked(system, disk):
             _refuse_another(system, disk)
             state = _state(system, disk, tried, seconds)
@@ -327,7 +327,7 @@ def changing(system: System, disk: Disk) -> Iterator[dict[str, Any]]:
 
 def confirm(system: System, disk: Disk) -> None:
     """Raise CtlError if this process's trial has ended, or the disk is another one now."""
-    # An `--undo` holds the lock while it restores the disk. Under the lock none is half done.
+    # `--undo` holds the lock while it restores the disk, so no `--undo` is half done here.
     with _locked(system, disk):
         _own(system, disk)
 

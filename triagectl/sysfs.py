@@ -42,7 +42,7 @@ class Disk:
 
     @property
     def takes_schedulers(self) -> bool:
-        """Return whether the disk can have a scheduler: then the file has the chosen one in brackets."""
+        """Return whether the disk can have a scheduler: then the file has brackets around one."""
         return "[" in (self.attribute("queue/scheduler") or "")
 
     @property

@@ -55,7 +55,8 @@ CASES = {
     "aging": (
         "triage",
         "iosched/aging_expire_low=1 iosched/aging_expire_normal=1",
-        # The victim's requests wait long, so its load starts after `explain` has begun to record.
+        # The victim's requests wait long, and `explain` must see them from their start. So the
+        # victim starts after `explain`.
         "--startdelay=400ms --bs=64k --iodepth=8 --prioclass=2 --prio=0",
         "--bs=64k --iodepth=128 --prioclass=3",
     ),
@@ -87,9 +88,9 @@ def ctl(words: str, output: str) -> None:
 def watched(limit: float, seconds: float, output: str, at_once: bool = False) -> None:
     """Run `top` within a limit of CPU time.
 
-    Write the times of its windows to a file. For each window it has, in ns, when `top` began to
-    open the window, when all events were on, and until when `top` followed new requests. It also
-    has, in s, when `top` began, and when `top` had read the last events.
+    Write the times of its windows to a file. For each window the file has, in ns, when `top` began
+    to open the window, when all events were on, and until when `top` followed new requests. The
+    file also has, in s, when `top` began, and when `top` had read the last events.
 
     With `at_once`, `top` sleeps while events are recorded, and reads them all afterwards. So it
     takes no CPU from fio, and makes no request late.

@@ -201,7 +201,8 @@ def main() -> None:
     if case != "scheduler":
         return
     changed = []
-    # The steps before which a kill of the try still lets its keeper reach step `keeper_steps`.
+    # Kill the try before each of these steps. Drop a step once the keeper ends without reaching its
+    # own step `keeper_steps`.
     dying = list(range(1, steps))
     keeper_steps = 1
     while dying:

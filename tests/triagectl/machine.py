@@ -44,7 +44,7 @@ class Machine:
         rotational: bool = False,
         **tunables: object,
     ) -> Disk:
-        """Add a disk below a SCSI host, as sysfs has it, with a partition."""
+        """Add a disk with a partition, below a SCSI host in sysfs."""
         real = self.root / f"sys/devices/pci0/0000:00:1f.2/host0/{name}"
         real.mkdir(parents=True)
         block = self.root / "sys/block"

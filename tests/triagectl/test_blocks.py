@@ -100,7 +100,7 @@ def test_a_block_does_not_count_requests_of_the_wait_before_it(
 def test_settings_that_hold_requests_until_they_change_are_worse(
     iops: int, held_s: float, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tried settings hold every tenth request until the old ones return, or for `held_s`."""
+    """The tried settings hold every tenth request until the old ones return, `held_s` at most."""
     seconds = 120.0
     order = trial.drawn(trial.pairs_in(seconds), random.Random(1))
     length = trial.block_length(seconds)

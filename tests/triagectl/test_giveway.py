@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test that a command lowers its CPU priority while it watches requests.
 
-test_guest.py tests that fio does not have to wait for `top` then.
+test_guest.py tests the effect: fio does not have to wait for a CPU that `top` has.
 """
 
 import os

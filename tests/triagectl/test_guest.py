@@ -88,7 +88,7 @@ def timed(entries: list[tuple[int, int]], when: Any) -> tuple[list[int], list[in
     """Return the latencies of requests that `top` timed for sure, and of those it may have timed.
 
     `top` times the requests that begin in its windows and complete before it ends. fio's log has
-    whole ms, so it does not tell whether a request at the edge of a window is one of them.
+    whole ms, so it does not tell whether `top` timed a request at the edge of a window.
     """
     last = when["windows"][-1][-1]
     sure, unsure = [], []
@@ -167,11 +167,12 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", SAMPLED)
 def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """Within its CPU limit `top` times less than half of the requests, but has fio's figures.
+    """Within its CPU limit `top` times fewer than half of the requests, but has fio's figures.
 
-    They are the figures that fio's log gives for the timed requests. The P50 is also that of all
-    requests, and the P99 is near theirs. How near depends on chance, because a sample has whole
-    windows of time: once the slowest 20 of 3740 requests came within 15 ms, in one of 7 windows.
+    Its figures are those that fio's log gives for the timed requests. Its P50 is also that of all
+    requests, and its P99 is near that of all. How near depends on chance, because a sample has
+    whole windows of time: once the slowest 20 of 3740 requests came within 15 ms, in one of 7
+    windows.
     """
     name = f"{scheduler}-sampled"
     when = read(guest / f"when-{name}")

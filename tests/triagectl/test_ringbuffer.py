@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test that pages are decoded to events: synthetic pages, and recorded ones against their text."""
+"""Test that pages of the trace buffer are decoded to events.
+
+Some pages are synthetic. The recorded pages must have the events that the kernel's text shows.
+"""
 
 import lzma
 import re

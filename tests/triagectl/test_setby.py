@@ -229,7 +229,7 @@ CHOOSE = 'ATTR{queue/scheduler}="bfq"'
         # An event `change` comes only if something changed the disk.
         (f'ACTION=="change", {CHOOSE}', [("bfq", False)]),
         (f'ACTION!="change", {CHOOSE}', [("bfq", True)]),
-        # udev reads the attribute once in an event: the second rule sees kyber in a later one.
+        # udev reads the attribute once in an event: the second rule sees kyber in a later event.
         (
             'ATTR{queue/scheduler}=="*\\[mq-deadline\\]*", ATTR{queue/scheduler}="kyber"\n'
             f'ATTR{{queue/scheduler}}=="*\\[kyber\\]*", {CHOOSE}',
@@ -309,7 +309,8 @@ def test_our_own_rules(
 ) -> None:
     """The verdict does not depend on the number of hardware queues.
 
-    If no rule chooses the disk, four queues share their tags, so the kernel's default is the same.
+    If no rule chooses the disk, the test lets four queues share their tags: then the kernel's
+    default for them is that for one queue.
     """
     machine.file(OURS, TEXT)
     machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")

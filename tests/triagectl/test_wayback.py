@@ -347,7 +347,7 @@ def test_a_keeper_waits_for_a_slow_change_but_not_for_a_hung_trial(
         slow = threading.Thread(target=change)
         slow.start()
         begun.wait()
-        # The keeper's time is over during the change. After the change nothing prolongs the trial.
+        # The trial's time ends during the change. The change prolongs it once, nothing does again.
         assert wayback.keep(machine.system, "sda") == 0
         assert time.monotonic() - over[0] > 0.2
         assert wayback.pending(machine.system, "sda") is None
@@ -483,7 +483,7 @@ def test_the_wait_for_the_lock_can_be_interrupted_but_the_way_back_cannot(
 def test_a_process_that_has_the_lock_cannot_be_stopped_by_ctrl_z(
     machine: Machine, no_keeper: None
 ) -> None:
-    """A stopped process would keep the lock, and the keeper and `--undo` would wait for ever."""
+    """A stopped process would keep the lock, for which the keeper and `--undo` wait."""
     stopping = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
     def held() -> set[signal.Signals]:

@@ -95,7 +95,7 @@ def test_a_weight_of_tried_tunables_is_the_users(machine: Machine, disk: Disk) -
 def test_a_try_that_was_killed_is_undone_with_its_weights(
     machine: Machine, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The try or its keeper may be killed when the scheduler is already the former one again."""
+    """The try or its keeper may be killed after it restored the scheduler, before the weights."""
     before = weights.of(machine.system, disk)
     with monkeypatch.context() as patch:
         patch.setattr(wayback, "settle", lambda *_: [])

@@ -103,7 +103,7 @@ def instance(folder: Path, requests: int) -> Instance:
 
 
 def prepared(folder: Path, requests: int) -> Callable[[], int]:
-    """Return a function that handles a buffer as `top` does, and returns the number of requests."""
+    """Return a function that reads a buffer as `top` does and returns how many requests it had."""
     made = instance(folder, requests)
     matcher = Matcher({}, finished=lambda _: None)
     system = System(folder)

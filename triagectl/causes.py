@@ -64,7 +64,10 @@ class Seen:
 
     @cached_property
     def silences(self) -> list[tuple[int, int]]:
-        """Return each stall's start and end: the device had requests and answered none."""
+        """Return start and end of each stall.
+
+        In a stall the device has requests and answers none, for STALL_NS or longer.
+        """
         steps = []
         for request in self.requests:
             if request.issued:

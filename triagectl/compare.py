@@ -23,7 +23,7 @@ _MATTERS = 0.05
 #: If an interval contains 1, and reaches above this factor or below 1 / this factor, the answer is
 #: `cannot tell`: the figure may have doubled or halved.
 _OPEN = 2.0
-#: Smaller values, such as a rate of 0, count as this one, so that each ratio is finite.
+#: A smaller value, such as a rate of 0, counts as this value, so that each ratio is finite.
 _LEAST = 1.0
 
 

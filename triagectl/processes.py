@@ -52,8 +52,8 @@ class Table:
     def of(self, tid: int, comm: bytes) -> Process:
         """Return the process of a thread.
 
-        If the thread has ended, return the process that an earlier interval has found. If there is
-        none, the returned process has the thread's number, and the event's `comm` as its name.
+        If the thread has ended, return the process that was found in an earlier interval. If none
+        was found, the returned process has the thread's number, and the event's `comm` as its name.
         """
         found = self._known.get(tid)
         if found is None:

@@ -267,7 +267,7 @@ class Matcher:
             return
         del self.pending[dev, sector]
         if sectors < request.sectors:
-            # Only a part of the request is done. The rest begins at the next sector.
+            # Only a part of the request is done. The rest begins where this part ends.
             request.sector += sectors
             request.sectors -= sectors
             self.pending[dev, request.sector] = request

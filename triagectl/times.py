@@ -51,7 +51,7 @@ class Sample(Times):
         self._chance = random.Random(0)
 
     def add(self, ns: int) -> None:
-        """Keep a duration, or drop it. In a full sample, a new duration replaces a kept one."""
+        """Keep a duration. Once the sample is full, replace a random one by it, or drop it."""
         self._added += 1
         if len(self._values) < _KEPT:
             super().add(ns)

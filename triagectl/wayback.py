@@ -135,7 +135,7 @@ def pending(system: System, disk: str) -> dict[str, Any] | None:
 
 
 def alive(pid: int, started: str) -> bool:
-    """Return whether a process is still the one that started at that time."""
+    """Return whether the process `pid` lives, and is the one that started at that time."""
     return _started(pid) == started
 
 
@@ -458,7 +458,7 @@ def _as_a_service(command: list[str], disk: str) -> bool:
 
 
 def _wait(system: System, disk: Disk, state: dict[str, Any], process: select.poll) -> None:
-    """Wait until the trial's process has ended, or the trial's time is over."""
+    """Wait until the trial's process has ended, or the trial's time and GRACE_S are over."""
     until = state["until"]
     while not process.poll(max(0.0, until + GRACE_S - _now()) * 1000):
         # A change under way holds the lock, and prolongs the trial before it releases the lock.

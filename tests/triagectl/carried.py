@@ -26,7 +26,7 @@ COMMAND = (
 
 
 def files(scratch: Path) -> dict[str, Path]:
-    """Return the files by their names in a job. Compile modules here: a guest is slow at it."""
+    """Return the files by their paths below /job. Compile modules here: the guest is slow."""
     python = Path(sys.executable).resolve()
     listed = subprocess.run(
         [python, "-I", "-c", _LIST, PACKAGE.parent], check=True, capture_output=True, text=True

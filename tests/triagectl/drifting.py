@@ -31,11 +31,11 @@ FIGURES = {
     "write mean": (0.8, 0.10),
     "write P99": (1.2, 0.20),
 }
-#: An effect is the factor by which the tried settings change some figures.
+#: An effect: for each figure that the tried settings change, the factor.
 NONE: Mapping[str, float] = {}
 HALVED = {"read P99": 0.5, "read mean": 0.8}
 #: Each figure's value at activity 1, without noise or effect. It is far above 1, because compare.py
-#: counts rates below 1 as 1.
+#: counts values below 1 as 1.
 _TYPICAL = 1e6
 VERDICTS = ("helped", "harmed", "mixed")
 #: The time between two values of an activity, in s.

@@ -118,7 +118,7 @@ def compared(guest: Path, scheduler: str, name: str) -> dict[str, Figures]:
             continue
         row = rows[job]
         sure, unsure = timed(entries, when)
-        # `top` counts for its rates until it has read the last recorded events.
+        # For its rates `top` counts requests until it has read the last recorded events.
         began, ended = when["began"], when["ended"]
         rate = sum(began * 1000 <= at < ended * 1000 for at, _ in entries) / (ended - began)
         found[job] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test which processes the table remembers, and how I/O priorities are read."""
+"""Test which processes processes.Table remembers, and how I/O priorities are read."""
 
 import ctypes
 import os

@@ -310,7 +310,7 @@ def test_our_own_rules(
     """The verdict does not depend on the number of hardware queues.
 
     If no rule chooses the disk, the test lets four queues share their tags: then the kernel's
-    default for them is that for one queue.
+    default is the same as with one queue.
     """
     machine.file(OURS, TEXT)
     machine.file("run/udev/data/b8:0", "E:TRIAGE=1\nE:TRIAGE_BEFORE=none\n" if chosen else "")

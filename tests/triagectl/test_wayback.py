@@ -347,7 +347,7 @@ def test_a_keeper_waits_for_a_slow_change_but_not_for_a_hung_trial(
         slow = threading.Thread(target=change)
         slow.start()
         begun.wait()
-        # The trial's time ends during the change. The change prolongs it once, nothing does again.
+        # The trial's time ends during the change. Only the change prolongs the trial.
         assert wayback.keep(machine.system, "sda") == 0
         assert time.monotonic() - over[0] > 0.2
         assert wayback.pending(machine.system, "sda") is None

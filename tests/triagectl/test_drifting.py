@@ -55,7 +55,10 @@ def test_the_tosses_are_fair_and_independent() -> None:
 
 
 def test_the_interval_leaves_an_equal_part_of_the_chance_to_each_figure() -> None:
-    """With 12 pairs, two tails of 13 / 4096 have less than 5 % / 7, and two of 79 / 4096 more."""
+    """With 12 pairs, the chance that at most one goes against the others is 2 x 13 / 4096.
+
+    This is below 5 % / 7. The chance for at most two is 2 x 79 / 4096, which is above.
+    """
     assert [compare.outside(pairs) for pairs in (0, 1, 8, 9, 11, 12, 15, 16, 18, 19, 20)] == [
         0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4
     ]  # fmt: skip

@@ -11,7 +11,7 @@ def duration(ns: int | None) -> str:
     if ns is None:
         return "-"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        # Also use this unit just below it: the smaller unit would round such a time to 1000.
+        # Use this unit also for a time that would round to 1000 of the smaller unit.
         if ns >= size - size // 2000 or unit == "us":
             value = ns / size
             return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"

@@ -51,7 +51,7 @@ struct flash_die {
 	u64 left_ns;		/* time that the paused work still needs; 0: none is paused */
 	u32 programs;
 	u32 copies;
-	u32 overtaken;		/* reads that have overtaken the next program or copy */
+	u32 overtaken;		/* reads that have overtaken the program or copy that ends next */
 	u64 programmed;		/* programs that have ended here */
 	struct model_part *reading;	/* the read in progress */
 	struct model_part *head;	/* reads that wait */
@@ -145,7 +145,7 @@ static bool is_long(const struct model_io *io)
 	return io->sectors > FLASH_SHORT_SECTORS;
 }
 
-/* Return a die's time to read from @page. @whole says that the read is a long one. */
+/* Return a die's time to read from @page. @whole says whether the read is a long one. */
 static u32 page_read_ns(const struct flash *f, u64 page, bool whole)
 {
 	u64 hash;
@@ -736,8 +736,8 @@ static const char *flash_check(const struct model_params *p)
 {
 	/*
 	 * Data leaves the buffer only in whole programs. So the buffer must have room for the
-	 * largest request beside data that does not fill a program. Otherwise the request would
-	 * wait until later writes fill that program.
+	 * largest request beside data that does not fill a program. Otherwise the request might
+	 * wait for ever: the writes that would fill the program come behind it.
 	 */
 	if (p->buffer_kib < p->program_kib + 2 * p->map_kib +
 			    MODEL_MAX_BYTES / 1024)

@@ -177,7 +177,7 @@ static u64 head_at(const struct hdd *h, u64 t)
 /* The work of the arm for one request, or for one run of the write cache. */
 struct hdd_move {
 	u64 from;		/* the first sector still to transfer */
-	bool goes_on;		/* neither seek nor rotation: the head goes on where it is */
+	bool goes_on;		/* no seek, no rotation: the head is at the sectors or past them */
 	u64 seek_ns;
 	u64 rotation_ns;
 	u64 transfer_ns;

@@ -65,8 +65,11 @@ struct model_io {
 
 	struct model_io *next;
 	u64 event_ns;		/* the end of the command's present stage */
-	/* Flash numbers its programs, a disk the runs of its write cache. */
-	u64 barrier;		/* a flush waits for programs or runs with lower numbers */
+	/*
+	 * A flush waits for each program (flash) or run of the write cache (disk) that has a lower
+	 * number.
+	 */
+	u64 barrier;
 	u32 pending;		/* transfers, programs or runs that the command still waits for */
 	u32 charge;		/* a write's room in the buffer, bytes */
 	bool landed;		/* a write: its data is in the buffer */
@@ -110,7 +113,7 @@ struct model_stat {
  * struct model_ops - a model
  * @name: the model's name for users
  * @param: the flag of its parameters in model-params.h, PARAM_FLASH or PARAM_HDD
- * @size: size of the model's state in bytes, the same for all parameters
+ * @size: size of the model's state in bytes, whatever the parameters
  * @check: returns NULL, or a message that says why parameters do not fit together although each
  *	is within its bounds
  * @parts: returns the length of model_io.parts[] that commands need

@@ -39,8 +39,8 @@ struct model_params {
 	/* bandwidth of a long read to the host, MB/s; 0: bus_mbps */
 	u32 full_mbps;
 	/*
-	 * one third of the pages takes read_spread_pct percent less time to read than read_ns,
-	 * another third as much more
+	 * one third of the pages takes read_spread_pct percent less time to read than read_ns or
+	 * read_full_ns says, another third takes read_spread_pct percent more
 	 */
 	u32 read_spread_pct;
 	/* this many pages in a thousand take read_slow_ns longer */
@@ -69,7 +69,7 @@ struct model_params {
 	/* copies wait until this many are due, then all are made; 0: each is made at once */
 	u32 gc_burst;
 	/*
-	 * after the buffer has had no room for writes for this long without a break, ms, waiting
+	 * once writes have waited for room in the buffer for this long without a break, ms, waiting
 	 * writes hold no slot, and copies do not wait for gc_burst; 0: never
 	 */
 	u32 protect_after_ms;

@@ -28,10 +28,10 @@ typedef int blkdrv_node_t;
 #endif
 
 /**
- * struct blkdrv_limits - what a disk can do
+ * struct blkdrv_limits - the limits and features of a disk
  * @max_hw_sectors: the largest request, in sectors; 0: the core's default
  * @discards: the disk takes discards and writes of zeroes, of any size
- * @write_cache: the disk has a cache, and takes flushes and FUA
+ * @write_cache: the disk has a volatile cache, and takes flushes and FUA
  * @rotational: the disk rotates
  */
 struct blkdrv_limits {

@@ -248,6 +248,8 @@ static inline void iosched_deactivate_policy(struct request_queue *q,
 /*
  * IOSCHED_ALLOC_PD(op, alloc) - define a function @op for .pd_alloc_fn, which calls @alloc
  * @alloc: struct blkg_policy_data *alloc(struct request_queue *q, gfp_t gfp)
+ *
+ * Since 6.3 the core calls @op with the disk. Until then it calls @op with the queue.
  */
 #ifdef IOSCHED_ALLOC_PD_TAKES_QUEUE
 #define IOSCHED_ALLOC_PD(op, alloc)					\
@@ -267,8 +269,8 @@ static struct blkg_policy_data *(op)(struct gendisk *disk,		\
 
 /*
  * iosched_conf_begin() - parse a line written to a cgroup's file, and find the device in it
- * @ctx: filled; @ctx->body is the rest of the line, @ctx->blkg the cgroup on this device
- * @line: "MAJOR:MINOR VALUE"; changed
+ * @ctx: filled in; @ctx->body is the rest of the line, @ctx->blkg the cgroup on this device
+ * @line: "MAJOR:MINOR VALUE"; the core changes the text
  *
  * Since 6.4 ("blkcg: Restructure blkg_conf_prep() and friends") the context is set up first.
  * Since 7.2 opening the device and taking the lock are two steps.
@@ -320,7 +322,7 @@ static inline void iosched_conf_end(struct blkg_conf_ctx *ctx)
 
 /*
  * The queues that a scheduler has now. Its files in debugfs show only these. Since 6.16 the core
- * removes the files only after exit_sched(). Until then, a file that used q->elevator would find
+ * removes the files only after exit_sched(). In between, a file that used q->elevator would find
  * NULL, freed memory, or the data of the next scheduler.
  */
 struct iosched_alive {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Random delays of CPUs, at yield points. A yield point is a call of storm_yield(), as a build of
- * a scheduler has it (kernel/include/yield.h), or the beginning of a function that a test has
+ * Random delays of CPUs, at yield points. A yield point is a call of storm_yield() in a scheduler
+ * built with STORM=1 (kernel/include/yield.h), or the beginning of a function that a test has
  * named (storm_probe()).
  *
  * A delay is a number of pauses, calls of cpu_relax(). If QEMU runs all virtual CPUs in one

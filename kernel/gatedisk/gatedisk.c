@@ -77,7 +77,7 @@ struct gd_cmd {
  * @service_ns: the time that serving a request takes
  * @in_flight: the number of budgets in use, at most depth
  * @lock: gd_queue_rq() and the control files take it, in process context only
- * @gate: written with @lock held; gd_get_budget() and gd_gate_show() read it without
+ * @gate: written with @lock held, read by gd_get_budget() and gd_gate_show() without it
  * @held: the requests that the device holds, oldest first
  * @nr_held: the length of @held; written with @lock held, read by gd_held_get() without it
  * @nr_logged: the number of requests logged since the log was cleared
@@ -520,8 +520,8 @@ free_tags:
 
 /*
  * del_gendisk() waits for all requests, so first open the gate: the device then serves the
- * requests that it holds. Before that, remove the control files: a user could shut the gate
- * again.
+ * requests that it holds. Before that, remove the control files, with which a user could shut
+ * the gate again.
  */
 static void __exit gd_exit(void)
 {

@@ -39,6 +39,7 @@ refused ssd power perhaps "power refused: must be 0 or 1"
 # At power-on modeldisk refuses values that are within their bounds but contradict each other.
 echo 10 > $CONFIG/disk/outer_mbps
 refused disk power 1 "not powered on: inner_mbps must not be above outer_mbps"
+# The smallest buffer is enough for the largest program and unit.
 echo 2048 > $CONFIG/ssd/buffer_kib
 echo 1024 > $CONFIG/ssd/program_kib
 echo 1024 > $CONFIG/ssd/page_kib 2> /dev/null && fail "page_kib=1024 was accepted"

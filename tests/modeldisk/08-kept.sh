@@ -30,8 +30,8 @@ found() {
 
 device disk flash size=64 memory_backed=1 kept_mib=8
 put $BEHIND
-# This read begins before the end of the 8 MiB, so the device fills it with what is kept, and with
-# zeros where nothing is.
+# This read begins before the end of the 8 MiB, so the device returns kept data, and zeros where
+# none is kept.
 expect "kept of what was written behind the end" 0 "$(found $ACROSS)"
 put 8192 0
 expect "kept at the start" 8192 "$(found 8192 0)"

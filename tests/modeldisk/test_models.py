@@ -133,7 +133,7 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
         "a:write:sequential:65536:1:limit=640",
         **settings | {"time_ms": 2100},
     )
-    # After a pause of nearly 2 s all 64 MiB are clean again, less one later write of job b.
+    # After a pause of nearly 2 s all 64 MiB are clean again, less the second write of job b.
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
@@ -303,8 +303,8 @@ def test_hdd_seek_curve(simulate: Simulator, share: float) -> None:
         "hdd", f"a:read:alternate:512:1:span={span}", time_ms=20_000, **PLAIN_HDD | curve
     )
     done = stats["a"]["ios"]
-    # There may be a seek fewer than ios, because the first request needs none, or a seek more, of a
-    # request that has not ended.
+    # There may be one seek less than ios, because the first request needs none, or one more, if the
+    # last request has not ended.
     assert stats["stats"]["seek_ns"] / done == pytest.approx(
         seek_ns(share, 1e6, 13.58e6, 0.3), rel=WITHIN
     )
@@ -441,7 +441,8 @@ def test_hdd_flush_waits_for_the_write_cache(simulate: Simulator) -> None:
     assert found["stats"]["dirty_bytes"] == 0
 
 
-#: Profile -> parameters that turn on features which the profile itself leaves off.
+#: Profile -> parameters that turn on features of the model, or give them other values than the
+#: profile does.
 ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,

@@ -182,7 +182,7 @@ def figures(measured_twice: list[Figures]) -> Figures:
 
 
 def test_flash_alone_answers_within_91_us(figures: Figures) -> None:
-    # The sum of its terms with the slowest kind of pages is 77 µs, and the software takes 14.
+    # The device reads the slowest kind of pages in 77 µs, and the software takes 14 µs.
     alone = figures("flash-alone")["lat_ns"]["percentile"]["99.000000"]
     assert alone == pytest.approx(91_000, rel=0.03)
 

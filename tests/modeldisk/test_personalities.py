@@ -69,7 +69,10 @@ def test_a_drive_names_its_source(name: str) -> None:
 
 
 def is_judged_where_it_was_not_fitted(drive: drives.Drive) -> bool:
-    """Return whether the drive has a point of role `held`; without a fit, a role of PREDICTED."""
+    """Return whether the drive has a point that judges it and that no parameter was fitted to.
+
+    If the drive has points of role `fit`, this is one of role `held`, else one of PREDICTED.
+    """
     roles = {point.role for point in drive.points}
     return "held" in roles if "fit" in roles else not roles.isdisjoint(drives.PREDICTED)
 

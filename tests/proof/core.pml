@@ -4,9 +4,9 @@
  * while no CPU will run its queue? The rules 1 to 6 are those at the top of core.c.
  *
  * A comment "file function: code" names the code that a step stands for; test_proof.py
- * checks that the function has that code. Each FLAW_ removes a barrier, a check for requests, a
- * guard or a run of the queue, or swaps two steps. Then the scenario that test_proof.py names for
- * the flaw must fail.
+ * checks that the function has that code. Each FLAW_ removes a step, such as a barrier or a run
+ * of the queue, or swaps two steps. Then the scenario that test_proof.py names for the flaw must
+ * fail.
  *
  * An urgent request may always go to the device. While the device has a request of bulk, no
  * other bulk may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
@@ -36,10 +36,10 @@
  * that no store overtakes the loads before it. Each location has a history of values. A CPU's
  * view says up to which point of each history it has seen the values. A load may return the
  * value at this point, or any newer one. A value carries the view that its writer had at its
- * last barrier. A read barrier adds to the reader's view those of the values it has loaded. A
- * full barrier joins the CPU's view with that of the last full barrier of any CPU. These are
- * the views of the "promising semantics" (Kang et al., POPL 2017) without promises. With
- * -DSTRONG each load returns the newest value.
+ * last barrier. A read barrier adds the views of all values that the CPU has loaded to the CPU's
+ * own view. A full barrier joins the CPU's view with that of the last full barrier of any CPU.
+ * These are the views of the "promising semantics" (Kang et al., POPL 2017) without promises.
+ * With -DSTRONG each load returns the newest value.
  */
 
 #define INBOX	0	/* urgent requests + 8 * requests of bulk */
@@ -89,7 +89,7 @@ int pending[CPUS];	/* the views that a CPU's loaded values carry: a read barrier
 int released[CPUS];	/* each CPU's view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 
-/* Operands of the operations below. These are atomic, so all processes can share the operands. */
+/* Operands of the operations below. Each operation is atomic, so all processes share them. */
 byte cpu, where, what;
 int to_join;
 
@@ -115,7 +115,7 @@ inline read_barrier()
 	cpu = 0
 }
 
-/* Add the view of the CPU that handed over a lock, work or a request. */
+/* Add to the CPU's view the view @from, of the CPU that handed over a lock, work or a request. */
 inline take_over(from)
 {
 	cpu = me; to_join = from;
@@ -175,7 +175,7 @@ inline append(at, new)
 {
 	what = new;
 	assert(what == (new));
-	/* This fails for a protocol that writes to a location without end. */
+	/* This fails if the protocol never stops writing to a location. */
 	assert(newest[at] < POINTS - 1);
 	newest[at]++;
 	cpu = me; where = at;

@@ -21,8 +21,8 @@ from tests import due
 MODEL = Path(__file__).with_name("core.pml")
 KERNEL = sources.MODULES / "triage"
 SPIN = tools.Tool("spin", "spin")
-#: The number of each kind of process in a scenario; core.pml explains the kinds. A scenario has at
-#: most a few million states.
+#: Scenario -> the number of processes of each kind, and the settings that are 1; core.pml explains
+#: both. A scenario has at most a few million states.
 SCENARIOS = {
     "drained-by-another": {"URGENT": 2, "MERGERS": 1},
     "held-behind-bulk": {"URGENT": 1, "BULK": 1, "BUSY": 1, "MERGERS": 1},
@@ -212,7 +212,8 @@ class Flaw:
     """A flaw of core.pml: a step that is missing, or two steps in the wrong order.
 
     scenario  the scenario in which Spin must find an error
-    rule      the rule of core.c that the flaw breaks; 0: no CPU sees more requests back than sent
+    rule      the rule of core.c that the flaw breaks; 0: the rule of gauge.h that no CPU sees more
+              requests come back than were sent
     """
 
     scenario: str

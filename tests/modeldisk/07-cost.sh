@@ -58,7 +58,7 @@ null() {
 
 modprobe null_blk nr_devices=0 || fail "the kernel has no null_blk"
 device disk flash
-# A flash device whose reads take the model the most instructions: long reads have a time of their
+# For reads of this device the model executes the most instructions: long reads have a time of their
 # own, and there are pages of several kinds.
 device uneven flash read_full_ns=90000 full_mbps=1000 read_spread_pct=15 \
 	read_slow_permille=50 read_slow_ns=100000

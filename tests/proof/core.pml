@@ -8,8 +8,8 @@
  * of the queue, or swaps two steps. Then the scenario that test_proof.py names for the flaw must
  * fail.
  *
- * An urgent request may always go to the device. While the device has a request of bulk, no
- * other bulk may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
+ * An urgent request may always go to the device. All other requests are bulk: while the device
+ * has one, no other may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
@@ -66,7 +66,7 @@
 #define POINTS	16
 
 c_decl {
-	/* Return a view with the newer point of two views for each location. */
+	/* Return a view that has, for each location, the newer of the points in two views. */
 	static int join(int a, int b)
 	{
 		int both = 0;
@@ -85,7 +85,7 @@ byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
 int view[CPUS];		/* each CPU's view */
-int pending[CPUS];	/* the views that a CPU's loaded values carry: a read barrier adds them */
+int pending[CPUS];	/* the views of the values that a CPU has loaded, for its next read barrier */
 int released[CPUS];	/* each CPU's view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 
@@ -170,7 +170,7 @@ inline load(at, to)
 	}
 }
 
-/* Write a new value. It carries the view @to_join too. */
+/* Write a new value. It carries the view of the CPU's last barrier, and the view @to_join. */
 inline append(at, new)
 {
 	what = new;

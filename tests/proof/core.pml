@@ -8,8 +8,8 @@
  * of the queue, or swaps two steps. Then the scenario that test_proof.py names for the flaw must
  * fail.
  *
- * An urgent request may always go to the device. All other requests are bulk: while the device
- * has one, no other may go, unless a GRANTER, LEARNER or ENDER has permitted bulk.
+ * An urgent request may always go to the device. All other requests are bulk. While the device
+ * has bulk, no further bulk may go, unless a GRANTER, LEARNER or ENDER has permitted it.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
@@ -85,7 +85,7 @@ byte value[PLACES * POINTS];
 int carried[PLACES * POINTS];
 
 int view[CPUS];		/* each CPU's view */
-int pending[CPUS];	/* the views of the values that a CPU has loaded, for its next read barrier */
+int pending[CPUS];	/* the views of values that a CPU has loaded, for its next read barrier */
 int released[CPUS];	/* each CPU's view at its last barrier: its stores carry this view */
 int fenced;		/* the view at the last full barrier of any CPU */
 

@@ -38,7 +38,7 @@ TIMES = ("10s", "30s", "2m", "10m", "1h")
 #: $quote     the quote that is open, or nothing
 #: $kept      the start of the word, which readline keeps. readline replaces only the rest ($2),
 #:            because for readline a character such as @ or = ends a word
-#: COMP_WORDS does not have the word: bash also breaks the line at these characters.
+#: COMP_WORDS has only pieces of the word: bash, too, breaks the line at these characters.
 TYPED = r"""	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n'
 	local word= prefix= previous= quote= kept= at char next start=$((${#line} - ${#2}))
 	for ((at = 0; at <= ${#line}; at++)); do

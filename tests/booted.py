@@ -17,8 +17,8 @@ import pytest
 
 #: The shell script that builds the copy and starts systemd in it. $1 is a folder for the test; $2
 #: lists the layers of /usr, the uppermost first. The script runs in a control group and a cgroup
-#: namespace of its own, so systemd sees this group as the root. An overlay refuses a layer that
-#: lies inside another. The layers of $2 lie inside /, so /usr has an overlay of its own.
+#: namespace of its own, so systemd sees this group as the root. No layer of an overlay may lie
+#: inside another one. The layers of $2 lie inside /, so /usr is an overlay of its own.
 _ENTER = """
 set -e
 mount --make-rprivate /

@@ -125,7 +125,7 @@ state kernel
 log installed
 """
 
-#: In each case the real program sets the scheduler, for example tuned.
+#: The cases of `triagectl status`: in each, the real program, such as tuned, sets the scheduler.
 STATUS = r"""
 by() {
 	triagectl status "$2" --json > /run/status

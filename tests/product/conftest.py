@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Start this folder's longest files first.
 
-A worker of pytest-xdist takes a whole file at a time. At the end it would run a long file alone,
-while the other workers have nothing to do. The very first file, test_recipes.py, mostly waits. So
-it costs little beside files that keep all cores busy.
+A worker of pytest-xdist takes a whole file at a time. If the last file were long, one worker would
+run it while the others have nothing to do. The first file, test_recipes.py, mostly waits, so it
+costs little beside files that keep all cores busy.
 """
 
 from pathlib import Path

@@ -2,9 +2,9 @@
 """Tests that results of an older version stay readable: keys and measured values do not change.
 
 `data/results-0.1.tar.xz` is a results folder of version 0.1, with the summary that 0.1 made. Its
-runs are made up: tests/lab/rundirs.py of the last commit before 0.2 (79409e5^) wrote them, for
-three repeats under none and under prio-basic, and of the protected job alone. Its environment.json
-has the keys that 0.1 wrote.
+runs are made up: tests/lab/rundirs.py of the last commit before 0.2 (79409e5^) wrote them. They are
+three repeats under none, three under prio-basic, and three of the protected job alone. Its
+environment.json has the keys that 0.1 wrote.
 """
 
 import json

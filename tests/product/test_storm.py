@@ -114,8 +114,8 @@ def test_a_bug_is_found_and_its_replay_shrunk(
     assert (same["fingerprint"], same["reason"]) == (failed["fingerprint"], failed["reason"])
 
 
-#: A bug that a check finds, and one storm in three too: its name, the number of seeds to try, and
-#: the message's pattern.
+#: A bug that a check finds, and that one storm in three finds too: its name, the number of seeds to
+#: try, and the message's pattern.
 ALSO_CHECKED = (
     "triage-foreign-class",
     10,

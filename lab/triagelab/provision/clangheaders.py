@@ -36,7 +36,7 @@ def configured(headers: Path, folder: Path) -> Path:
     of two files with the configuration.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    # Link the folders of all packages with headers: they refer to each other by relative paths.
+    # Link the folders of all header packages: their files name each other by relative paths.
     for package in headers.parent.iterdir():
         _link(package, folder / package.name)
     made = folder / headers.name

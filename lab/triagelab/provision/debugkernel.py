@@ -21,8 +21,8 @@ _FOLDER = Path(__file__).parent
 #: A variant -> its file of options, which are added to debug.config.
 _ADDED = {"debug": "debug-kasan.config", "kcsan": "debug-kcsan.config"}
 
-#: Patterns of files of the source that the lab does not unpack, because no debug kernel needs them.
-#: They are almost half of the source.
+#: Patterns of source files that the lab does not unpack, because no debug kernel needs them. These
+#: files are almost half of the source.
 _UNUSED = (
     "*/arch/[!x]*/*.[chS]",
     "*.dts*",

@@ -138,7 +138,7 @@ def looks_for_bugs(name: str) -> bool:
 
 
 def backported() -> list[str]:
-    """Return the newest series in Debian's newest release and its backports, oldest first."""
+    """Return BACKPORTED series, the newest of stable Debian and its backports, oldest first."""
     with tempfile.TemporaryDirectory() as folder:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
@@ -260,7 +260,7 @@ def compiler_of(headers: Path) -> str | None:
 
 
 def _published(series: str, state: Path) -> tuple[Apt, str]:
-    """Return the first package source with kernels of `series`, and the release of the newest one.
+    """Return the first package source with kernels of `series`, and the newest kernel's release.
 
     Try the computer's own package sources first, then Debian's suites.
     """

@@ -121,9 +121,9 @@ def _make(kernel: Kernel, source: Path, output: Path, *arguments: str) -> str:
 def _programs(headers: Path, folder: Path | None) -> list[str]:
     """Return make's arguments that name the compiler and pahole.
 
-    `folder` has these programs, from another Debian release. If `folder` is None, or if the headers
-    name no compiler, return no arguments: make then uses this computer's programs. If the headers
-    name a compiler, install it on this computer.
+    `folder` has these programs, from another Debian release. Without `folder`, return no arguments:
+    make uses this computer's programs, so first make sure that this computer has the compiler that
+    the headers name. If the headers name no compiler, return no arguments either.
     """
     compiler = kernels.compiler_of(headers)
     if compiler is None:

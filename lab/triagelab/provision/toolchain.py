@@ -28,8 +28,10 @@ _LINK = "programs"
 def provide(apt: Apt, compiler: str, kbuild: str, root: Path) -> None:
     """Fetch the programs that build modules for the kernel in `root`, from its Debian release.
 
-    kbuild  the package with the kernel's own build programs. It is unpacked in `root` already.
-            Make these programs, too, use the libraries of that Debian release
+    The kernel's own build programs are in `root` already. Make them use the libraries of that
+    Debian release too.
+
+    kbuild  the package of the kernel's own build programs
     """
     preprocessor = compiler.replace("gcc", "cpp")  # its package contains cc1, the compiler proper
     wanted = [f"{name}-x86-64-linux-gnu" for name in (compiler, preprocessor)] + ["pahole"]
@@ -63,8 +65,9 @@ def of(root: Path) -> Path | None:
 def _bring_loader(folder: Path, libraries: Path) -> None:
     """Put a script in place of each dynamically linked program in `folder`.
 
-    The program gets a new name. The script starts it with the loader in `libraries`, and finds both
-    relative to its own path, so that the cache folder may move.
+    The program gets a new name. The script starts it with the loader and the libraries below the
+    folder `libraries`. It names all of them relative to its own path, so that the cache folder may
+    move.
     """
     for program in folder.rglob("*"):
         if program.is_symlink() or not program.is_file() or not os.access(program, os.X_OK):

@@ -47,7 +47,7 @@ Executor = Callable[[Sequence[Run]], contextlib.AbstractAsyncContextManager[Carr
 async def here(runs: Sequence[Run]) -> AsyncIterator[CarryOut]:
     """Yield a function that carries out a run on this computer.
 
-    Of several calls of the function, `at_once` run at a time, and the others wait.
+    At most `at_once` calls run at a time, as the machine allows. Other calls wait.
     """
     places = asyncio.Semaphore(min((run.machine.at_once for run in runs), default=1))
 
@@ -64,8 +64,8 @@ def execute(
     """Carry out `tasks`, call `finished` with each result, and return all results.
 
     Raise StoppedError if the user asks to stop, and FullError if the host's disk is full. If a
-    guest does not boot before any run has ended, raise BootError: then probably no guest boots.
-    Later, a run whose guest does not boot counts as a failed run.
+    guest does not boot, and no run has ended yet, raise BootError: probably no guest boots. Once a
+    run has ended, a run whose guest does not boot counts as failed.
     """
 
     async def everything() -> list[Result]:
@@ -166,7 +166,7 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 def take_over(was: Path, run: Run, folder: Path) -> None:
     """Rename the folder `was` of an earlier plan's run to `folder`, and adapt run.json to `run`.
 
-    Both are the same run, but `run` may have another name or more points.
+    `run` is the same run in the new plan. There it may have another name or more points.
     """
     record = was / "run.json"
     if record.exists():

@@ -356,7 +356,7 @@ def _interrupted_by_signals() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Defer signals that would end the lab until the end of the block.
+    """Defer signals that would end the lab; at the end of the block, raise the first of them.
 
     If the block raises an error, drop the deferred signals. A signal mask would not be enough,
     because a mask applies to one thread. A thread that a library started could take the signal, and

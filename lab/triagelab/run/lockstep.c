@@ -36,8 +36,8 @@
 
 /*
  * The main loop waits at most this long for the CPUs, because it must carry out shutdown and
- * reset even if the CPUs never wait.  Before that, it must do nothing while the CPUs run: the
- * moment of its action would depend on this computer, and the guest may notice.  With a limit
+ * reset even if the CPUs never wait.  Until this limit, it must do nothing while the CPUs run:
+ * the moment of its action would depend on this computer, and the guest may notice.  With a limit
  * of 0.3 ms, half of the boots differed from the others.  With 2 s, one boot in a hundred
  * differed: on a busy computer, the CPUs may run for longer than 2 s before they wait.
  */
@@ -54,7 +54,7 @@ static int (*real_ppoll)(struct pollfd *fds, nfds_t number, const struct timespe
 
 /* A bit for each of the first 64 file descriptors. */
 static _Atomic uint64_t eventfds;	/* descriptors that are eventfds */
-static uint64_t untold;			/* eventfds with delayed writes; the CPUs' thread's own */
+static uint64_t untold;			/* delayed writes; only the CPUs' thread uses it */
 
 static pthread_mutex_t *big_lock;
 static volatile bool waiting = true;	/* written under both big_lock and guard */
@@ -170,8 +170,8 @@ static void tell(void)
 }
 
 /*
- * Let the main loop sleep for PATIENCE_S at most.  Its wakeups are delayed until the CPUs wait,
- * which may never happen.
+ * Let the main loop sleep for PATIENCE_S at most.  The write that would wake it is delayed until
+ * the CPUs wait, and they may never wait.
  */
 int ppoll(struct pollfd *fds, nfds_t number, const struct timespec *timeout,
 	  const sigset_t *signals)

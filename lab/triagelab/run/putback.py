@@ -74,7 +74,7 @@ def put_back(before: Before) -> None:
         _write(queue / "scheduler", before.scheduler)
     for name, value in before.settings.items():
         if name == _WBT and _read(queue / name) != value:
-            _write(queue / name, "-1")  # -1: the kernel's own choice, which it may change again
+            _write(queue / name, "-1")  # -1: the kernel chooses the value, now and later
         if _read(queue / name) != value:
             _write(queue / name, value)
             if name == "nr_requests":  # twice: Linux 6.12 passes the scheduler the old number

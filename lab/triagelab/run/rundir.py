@@ -165,7 +165,7 @@ def planned(setup: plan.Setup, release: str, out: Path, part: plan.Setup | None 
 
 
 def begin(planned: Planned) -> None:
-    """Write environment.json; rename and adapt the finished runs of the earlier plan, if any."""
+    """Write environment.json; rename and adapt the folders of the earlier plan's runs, if any."""
     by_name = {run.id: run for run in planned.runs}
     by_content = {run.content: run for run in planned.runs}
     runs = planned.out / "runs"

@@ -242,7 +242,7 @@ class Figures:
         return f"{text}\n\n<small>Measured by {by}.</small>\n", list(used)
 
     def written(self, document: Path) -> tuple[str, set[str]]:
-        """Return a document's text with its blocks filled in, and the names of the result files.
+        """Return a document's text with its blocks filled in, and the names of their result files.
 
         The document itself stays as it is.
         """
@@ -294,7 +294,7 @@ class Figures:
                     yield f"{picture} is not the one that was taken with {path.name}"
 
     def keep(self, name: str, out: Path, command: Sequence[str], commit: str) -> None:
-        """Write the result file `name` from `out`, the results of `command`; renew its pictures."""
+        """Write the result file `name` from `command`'s results in `out`; renew its pictures."""
         summary = json.loads((out / "summary.json").read_text())
         wanted = self._metrics(name)
         rows = [

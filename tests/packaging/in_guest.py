@@ -43,15 +43,15 @@ PACKAGES = (
     "dkms,pahole,python3-minimal,python3,make,zstd,apparmor,tuned"
 )
 APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
-#: The longest time of one boot, in s, on a busy computer. The guest has no KVM, so it compiles ten
-#: times slower.
+#: The time limit of a boot, in s, which leaves time for a busy computer. Without KVM, the guest
+#: compiles ten times slower than the computer.
 LIMIT_S = 3600
 #: Both virtual CPUs in one thread. With a thread for each, two of eight boots of Linux 6.12 died
 #: early. In the one that was examined, a CPU had patched code that the other was running.
 ACCEL = "tcg,thread=single"
 
-#: no_timer_check: on a busy computer the kernel would distrust the emulated timer, and panic.
-#: panic=-1: a panic ends QEMU.
+#: Without no_timer_check, the kernel would distrust a busy computer's emulated timer, and panic.
+#: With panic=-1, a panic ends QEMU.
 OPTIONS = "quiet no_timer_check panic=-1"
 
 #: Two differences from a stock system. A service runs the boot's script, which reports to a serial
@@ -279,7 +279,7 @@ class Guest:
     ) -> None:
         """Make the disk from the system, the packages and the rules, unless `image` exists.
 
-        Before that, call `prepare` with the folder of the disk's files.
+        Before making the disk, call `prepare` with the folder of its files.
         """
         self._folder, self._image, self._options = folder, image, options
         self._boots = 0

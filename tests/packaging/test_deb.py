@@ -172,8 +172,8 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     before, after = (
         set((system.folder / name).read_text().splitlines()) for name in ("before", "after")
     )
-    # DKMS keeps its key, and dpkg keeps old copies of its lists. Programs outside of the copy, such
-    # as another test's rpmbuild, make and remove files in /var/tmp.
+    # DKMS keeps its key, and dpkg keeps old copies of its lists. Programs outside of the copy may
+    # create and remove files in /var/tmp meanwhile, as rpmbuild does in another test.
     kept = re.compile("/var/(lib/(dkms/mok|dpkg/)|cache/|log/|tmp/)")
     assert [path for path in after - before if not kept.match(path)] == []
     assert [path for path in before - after if not kept.match(path)] == []

@@ -65,7 +65,7 @@ def test_the_same_source_makes_the_same_bytes(rpms: Path, tmp_path: Path) -> Non
 
 
 def make_key(folder: Path) -> None:
-    """Make a key where `kmodgenca -a` would make one, with `folder` for /etc/pki/akmods."""
+    """Make a key as `kmodgenca -a` would, but in `folder` in place of /etc/pki/akmods."""
     for name in ("private", "certs"):
         (folder / name).mkdir(parents=True)
     key, certificate = folder / "private/private_key.priv", folder / "certs/public_key.der"

@@ -49,7 +49,8 @@ def test_what_dkms_builds_is_chosen_and_removed(
     kernel = kernels.find(series)
     assert kernel.headers is not None
     if not (kernel.headers / "vmlinux").exists():
-        # The build then needs the kernel's image. A computer with this kernel has one in /boot.
+        # The build then needs the kernel's image. It would find the image of an installed kernel in
+        # /boot.
         monkeypatch.setenv("VMLINUX", str(kernel.image))
     give(SETUP, kernel, tmp_path)
     (module,) = (tmp_path / "lib").rglob("triage-iosched.ko")

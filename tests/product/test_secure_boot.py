@@ -196,7 +196,7 @@ def test_with_the_firmwares_key_it_is_chosen_and_removed(started: Path) -> None:
 
 def test_the_operators_command_works(started: Path) -> None:
     assert sum(map(int, (started / "dispatched").read_text().split())) > 0
-    # The guest is so slow that `top` takes few samples. But its rates are from the kernel's counts.
+    # In this slow guest `top` takes few samples. But it computes rates from the kernel's counts.
     assert re.search(rf"^{DISK} \[triage\]  [1-9]\S* IOPS", (started / "top").read_text(), re.M)
     assert re.search(r": [1-9]\d* requests seen", (started / "explain").read_text())
     assert "[triage]" in (started / "status").read_text()

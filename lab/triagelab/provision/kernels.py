@@ -102,7 +102,7 @@ def release_of(image: bytes) -> str:
 
 
 def find(name: str) -> Kernel:
-    """Return the kernel called `name`, if necessary after it was fetched or built.
+    """Return the kernel called `name`; fetch or build it if necessary.
 
     `name` is a series (6.12), a debug kernel (6.12-debug), an installed release (6.12.9-amd64),
     `running`, or the path of a vmlinuz. The path must contain a slash.
@@ -138,7 +138,7 @@ def looks_for_bugs(name: str) -> bool:
 
 
 def backported() -> list[str]:
-    """Return BACKPORTED series, the newest of stable Debian and its backports, oldest first."""
+    """Return the newest series of stable Debian and its backports: BACKPORTED, oldest first."""
     with tempfile.TemporaryDirectory() as folder:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}
@@ -147,7 +147,7 @@ def backported() -> list[str]:
 
 
 def listing() -> list[tuple[str, str]]:
-    """Return pairs of a name that find() accepts and the kernel's origin; N.N is any series."""
+    """Return pairs: a name that find() accepts, the kernel's origin. N.N stands for any series."""
     found = []
     cached = {path.name for path in (cache.root() / "kernels").glob("[0-9]*.*[0-9]")}
     for series in sorted({*SERIES, *cached}, key=version):

@@ -128,8 +128,8 @@ def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
     mirror = _target(own, "$(LABEL)\t$(REPO_URI)", r"Debian\t(\S+)")
     if mirror is None:
         raise LabError("this computer's apt has no Debian mirror to fetch other kernels from")
-    # Use the suite's alias only to learn the code name, and fetch lists by the code name: a mirror
-    # may update an alias later.
+    # Use the suite's alias only to learn the code name, and fetch lists by the code name: on a
+    # mirror, the alias's lists may be older than those of the code name.
     alias = Apt(state / suite, mirror, [suite])
     codename = _target(alias, "$(CODENAME)", r"(\S+)")
     if codename is None:

@@ -43,7 +43,8 @@ async def save(command: Sequence[str], state: Path, limit_s: float) -> str | Non
     """Run QEMU's `command` until the guest stops the machine; save the machine in `state`.
 
     Return None on success. If QEMU ended too early, return its error messages. Raise TimeoutError
-    after `limit_s`, LabError if the state cannot be written. In every case, QEMU has ended.
+    after `limit_s`, LabError if the state cannot be written. QEMU has ended when this call returns
+    or raises.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -80,8 +81,8 @@ async def go_on(process: Process, state: Path) -> None:
     monitor = await _monitor(process)
     await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
     if not await _migrated(monitor):
-        # Ask the user to remove the folder: without the file, the cache would still take the folder
-        # for a complete entry.
+        # Ask the user to remove the whole folder: if only the file were gone, the cache would still
+        # take the folder for a complete entry.
         raise LabError(f"no machine goes on from {state}; remove {state.parent}, it is made again")
     await monitor.execute("cont")
 

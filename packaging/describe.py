@@ -77,7 +77,7 @@ WORDS = r"""	_triagectl_words() {
 			\")
 				line=${line//\\/\\\\} line=${line//\"/\\\"}
 				line=${line//\$/\\\$} line=${line//\`/\\\`}
-				# Within these quotes nothing keeps ! from the history: end them before it.
+				# In double quotes, a backslash before ! would stay in the word. So end the quotes.
 				line=${line//!/\"\\!\"}
 				;;
 			\') line=${line//\'/\'\\\'\'} ;;

@@ -122,7 +122,7 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
     assert kernel.headers is not None
     system.give(
         f"""
-        # A module that a user built, where docs/operate.md says: it must be there at the end.
+        # A user's own module, in the folder that docs/operate.md names. It must exist at the end.
         mkdir -p {modules} /lib/modules/1.0/extra /run/udev/data
         touch /lib/modules/1.0/extra/triage-iosched.ko
         cp -r {kernel.modules}/modules.* {modules}
@@ -130,7 +130,8 @@ def test_installed_upgraded_and_removed_nothing_is_left(deb: Path, tmp_path: Pat
         openssl req -new -x509 -nodes -subj '/CN={SIGNER}' -newkey rsa:2048 \
             -keyout /key.priv -outform DER -out /key.der
         printf 'mok_signing_key=/key.priv\nmok_certificate=/key.der\n' >> /etc/dkms/framework.conf
-        # Without this DKMS would build only for the running kernel, if /lib/modules has its folder.
+        # Otherwise DKMS would build only for the running kernel, if this has a folder in
+        # /lib/modules.
         echo autoinstall_all_kernels=1 >> /etc/dkms/framework.conf
         printf 'E:TRIAGE_BEFORE=kyber\\n' > /run/udev/data/b8:16
         find /boot /etc /usr /var {modules} | sort > /out/before

@@ -124,7 +124,7 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
     rpm = "rpm --dbpath /rpm --nodeps --nosignature"
     system.give(
         f"""
-        mkdir -p /usr/share/licenses /lib/modules  # Fedora's own
+        mkdir -p /usr/share/licenses /lib/modules  # Fedora has these folders
         find /etc /usr /var | sort > /before
         {rpm} -i {rpms}/triage-dkms-{RELEASE}.noarch.rpm
         dkms status triage > /out/installed
@@ -132,8 +132,8 @@ def test_installed_upgraded_and_removed(rpms: Path, tmp_path: Path) -> None:
         dkms status triage > /out/upgraded
         ls -d /usr/src/triage-* >> /out/upgraded
         cat /sys/block/sda/queue/scheduler >> /out/upgraded
-        # DKMS may leave its file in extra. The file of akmods, in extra/triage, belongs to another
-        # package, and the one in updates/dkms to a user.
+        # The removal must delete only the file in extra, which DKMS may have left. The file in
+        # extra/triage belongs to the package of akmods, and the file in updates/dkms to a user.
         mkdir -p /lib/modules/1.0/extra/triage /lib/modules/1.0/updates/dkms
         touch /lib/modules/1.0/updates/dkms/triage-iosched.ko
         touch /lib/modules/1.0/extra/triage-iosched.ko.xz

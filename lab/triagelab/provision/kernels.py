@@ -138,7 +138,7 @@ def looks_for_bugs(name: str) -> bool:
 
 
 def backported() -> list[str]:
-    """Return the newest series of stable Debian and its backports: BACKPORTED, oldest first."""
+    """Return the newest series of stable Debian and its backports, at most BACKPORTED, sorted."""
     with tempfile.TemporaryDirectory() as folder:
         packages = debian_backports(Path(folder)).run("apt-cache", "pkgnames", "linux-").split()
     found = {match[1] for match in (_HEADERS.match(name) for name in packages) if match}

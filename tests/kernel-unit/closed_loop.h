@@ -28,7 +28,7 @@
 #define WINDOW_NS (50 * MS)
 #define BUSY 8
 
-/* The parameters of a run. A parameter that is zero has no effect. */
+/* The parameters of a run. Unless a line says otherwise, a parameter of 0 has no effect. */
 struct scene {
 	const char *on;		/* the drive's name */
 	bool full;		/* the drive is full from the beginning, see drive_new() */
@@ -43,16 +43,19 @@ struct scene {
 	u32 stall_permille;	/* per mille of the reader's requests that take @stall_us longer */
 	u32 stall_us;
 	u32 nap_us;		/* the reader's requests that meet no bulk take this much longer */
-	double sigma;		/* each request of the reader takes a lognormal time longer */
-	u64 cliff;		/* a cost of bulk in the drive, in ns: see @cliff_us */
-	u32 cliff_us;		/* beyond @cliff the reader's requests take this much longer */
-	u32 pause_ms;		/* the reader reads for this time, then pauses for as long */
+	double sigma;		/* the reader's requests take longer, by lognormal times with this
+				 * sigma and a median of 40 us */
+	u64 cliff;		/* threshold for @cliff_us: a cost of bulk in the drive, in ns */
+	u32 cliff_us;		/* the reader's requests that meet more bulk than @cliff take this
+				 * much longer */
+	u32 pause_ms;		/* the reader reads for this time, pauses for as long, and so on */
 	bool free;		/* nothing holds bulk back, and there are no probes */
 	u64 cost;		/* cost of a request of bulk at first, in ns; 0: triage's guess */
 	u64 fixed;		/* a fixed budget, in ns; 0: the controller's */
 	u32 exchange;		/* the exchange rate, in %; 0: the controller has a target */
 	u32 factor;		/* the target, in % of the latency without bulk */
-	u64 mistaken;		/* latency in the first @mistakes results without bulk, in ns */
+	u64 mistaken;		/* before the run the controller gets @mistakes results of this
+				 * latency without bulk, in ns */
 	u32 mistakes;
 	bool at_once;		/* during one trial the device begins to count as one that answers
 				 * at once */
@@ -70,7 +73,8 @@ struct run {
 	double alone;		/* estimate of a slow request's latency without bulk, in us */
 	double median;		/* median of the best known budget in the second half of the run, in
 				 * us, scaled as if requests still cost what they cost at first */
-	double settled;		/* from then on the best known budget is close to @median, in s */
+	double settled;		/* the time from which the best known budget stays close to
+				 * @median, in s */
 	double swing;		/* largest best known budget / smallest, from @from_ms on */
 	unsigned long trials, taken;
 };
@@ -500,7 +504,7 @@ static struct run loop_sum(struct loop *l, double seconds)
 	return run;
 }
 
-/* Let the controller learn from @n batches of requests without bulk, of @latency ns each. */
+/* Let the controller learn from @n batches of requests without bulk that each take @latency ns. */
 static void loop_batches(struct loop *l, u32 n, u64 latency, bool probe)
 {
 	u32 i;

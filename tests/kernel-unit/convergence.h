@@ -22,7 +22,7 @@
  */
 #define RUN_MS 5000
 #define FROM_MS 2000
-/* The mean of this many runs counts. */
+/* The controller's results are those of this many runs, see controller_run(). */
 #define RUNS 4
 
 struct load {
@@ -150,7 +150,7 @@ static double run_worth(const struct frontier *frontier, const struct run *run, 
 	return log(run->bulk) - exchange / 100. * run->slow / frontier->alone;
 }
 
-/* Return the least fixed budget that is worth as much as the best one, to 1 % of bulk. */
+/* Return the least fixed budget whose worth is that of the best one, less at most 1 % of bulk. */
 static const struct fixed *frontier_best(const struct frontier *frontier, u32 exchange)
 {
 	double most = -INFINITY;

@@ -57,7 +57,7 @@ static void test_scores(void)
 
 	expect("mode at first", detector_sequential(&d), 1);
 
-	/* One score rises, and the other falls to 0 at the least. Equal scores mean sequential. */
+	/* A request raises one score and lowers the other one. Equal scores mean sequential. */
 	feed_after(&d, 0);
 	feed_after(&d, 0);
 	expect_scores("two sequential", &d, 2, 0);
@@ -98,7 +98,7 @@ static void test_change(void)
 	}
 }
 
-/* A lowered score_max holds from the next request on, whatever kind that is. */
+/* A lowered score_max bounds the scores from the next request on, sequential or random. */
 static void test_lowered_bound(void)
 {
 	const struct detector high = { .seq_score = MAX, .seq_gap_sectors = GAP, .score_max = 4 };

@@ -168,7 +168,7 @@ static void test_ends(void)
 	probe_holds = false;
 }
 
-/* If HIGH asks during a turn, this turn and the pause after it are as long as beside HIGH. */
+/* If HIGH asks during a turn, this turn and its pause are as if HIGH had asked before the turn. */
 static void test_high_comes(void)
 {
 	begin_disk();

@@ -123,9 +123,9 @@ static void test_absent(void)
 }
 
 /*
- * In a window, urgent requests take at least twice as long as without bulk. If the requests of the
- * window cost less than a quarter of its length in all, triage raises costs until they make up half
- * of it at most. Otherwise the costs stay.
+ * tg_cost_raise() is for a window in which urgent requests took twice as long as without bulk, or
+ * longer. If the costs of all requests of the window add up to less than a quarter of its length,
+ * they rise, to half of its length at most. Otherwise they stay.
  */
 static void test_raise(void)
 {
@@ -180,7 +180,7 @@ static void test_raise_far(void)
 	}
 }
 
-/* Return a random number from 0 to 2^@bits - 1, small ones as often as large ones. */
+/* Return a random number of at most n bits. n is random too, from 1 to @bits. */
 static u64 any_size(u32 bits)
 {
 	return any() >> any_between(64 - bits, 63);

@@ -200,7 +200,7 @@ static void test_contradicted_more_often_than_not(void)
 	expect("an estimate that every second one contradicts", depth.mean, 200000);
 }
 
-/* Give a result in which every fourth request takes @quick ns, and each other one @usual ns. */
+/* Give a result in which every fourth request takes @quick ns, and the others take @usual ns. */
 static void quarter(struct tg_depth *depth, u64 quick, u64 usual, bool probe)
 {
 	u32 i;
@@ -239,7 +239,10 @@ static void test_at_once_is_doubted(void)
 	}
 }
 
-/* A device that answers in a few us, but for a busy CPU, is soon known as such again. */
+/*
+ * A device answers in a few us. A result of a busy CPU, with longer times, clears at_once. The next
+ * result of an idle CPU sets it again: this takes no three probes.
+ */
 static void test_at_once_again(void)
 {
 	struct tg_depth depth = begun();
@@ -254,7 +257,10 @@ static void test_at_once_again(void)
 	expect("at once, after one of an idle CPU", depth.at_once, true);
 }
 
-/* Probes without quick requests clear at_once also where each second one raises a doubt. */
+/*
+ * The first probe raises a doubt. The second one only takes this doubt back, and does not change
+ * the estimate. But it has no quick requests, so it clears at_once.
+ */
 static void test_at_once_ends(void)
 {
 	struct tg_depth depth = begun();
@@ -560,7 +566,7 @@ static void test_rest_from_far(void)
 	expect_near("budget from far too little", outcome.budget, settled.budget, .1);
 }
 
-/* Until a request is late, each one raises the budget by 1/16, so that one is late soon. */
+/* Until the first late request, each request raises the budget by 1/16, so one is soon late. */
 static void test_first(void)
 {
 	struct tg_depth depth = begun();
@@ -582,7 +588,10 @@ static void test_larger_bulk(void)
 	expect_rest(&outcome);
 }
 
-/* If a quarter of a probe's answers come at once, the device has no queue: bulk has no limit. */
+/*
+ * If a quarter of the first probe's answers come at once, the device has no queue, so bulk has no
+ * limit.
+ */
 static void test_at_once(void)
 {
 	u32 i, at_once;
@@ -615,7 +624,10 @@ static void test_gap(void)
 	expect("no budget", tg_depth_gap(0, U32_MAX, U32_MAX), (double)U32_MAX * U32_MAX);
 }
 
-/* Bulk sent without grants causes a debt of at most one request's cost, however much bulk goes. */
+/*
+ * Where bulk needs grants, bulk that goes beyond a grant causes a debt of at most one request's
+ * cost, however much of it goes. Where bulk needs no grants, it has no debt.
+ */
 static void test_debt(void)
 {
 	const u32 cost = 66000;

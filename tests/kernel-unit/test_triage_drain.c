@@ -90,7 +90,7 @@ static void pass(struct drive *d, double kib)
 			      tg_drain_passes(&d->passed_at, kib * 1e9 / d->drain.pace, d->seen.now);
 }
 
-/* Return how much bulk may write in a step, in KiB. */
+/* Return how much bulk may write in a step, in KiB: what other writes leave of the pace. */
 static double allowed(struct drive *d)
 {
 	const double kib = (d->drain.pace ?: U32_MAX) * (STEP / 1e9);
@@ -711,8 +711,8 @@ static void run_bursts(struct drive *d, double kib, u64 off_ns, u64 ns)
 
 /*
  * Bulk writes in bursts. The pace delays them, even if the buffer has room for a whole burst. Apart
- * from trials, bulk loses no more than the time that flushes gain is worth at the exchange rate
- * (knee.h). The unit of this time is a flush without bulk, a millisecond.
+ * from trials, bulk loses no more than shorter flushes are worth at the exchange rate (knee.h):
+ * EXCHANGE % for each millisecond that a flush is shorter, as a flush without bulk takes 1 ms.
  */
 static void test_bursts(void)
 {

@@ -147,8 +147,9 @@ static void test_drive(void)
 }
 
 /*
- * The controller does not blame bulk for the device's own slow times: bulk keeps 90 % of its
- * throughput. At a lower @exchange bulk's budget is larger, so a mistake would cost bulk more.
+ * The controller does not blame bulk for the device's own slow times: bulk keeps 90 % of the
+ * throughput that it has on a device without them. At a lower @exchange bulk's budget is larger, so
+ * a mistake would cost bulk more.
  */
 static void test_tails(u32 exchange)
 {
@@ -251,7 +252,7 @@ static void test_many(void)
 		       TG_DEPTH_MAX);
 }
 
-/* A search goes on if @each urgent requests come for each request of bulk. */
+/* Trials go on, although @each urgent requests come for each request of bulk. */
 static void test_many_for_each(u32 each)
 {
 	struct tg_knee_sample sample;
@@ -287,9 +288,9 @@ static void test_stands_still(void)
 }
 
 /*
- * A trial is not judged before it has counted requests of its own. Here, an earlier trial of the
- * same budget has left counts by which almost no bulk is served. If a request that does not count
- * could end a trial, the first one would end this trial.
+ * An earlier trial of the same budget has left counts that show almost no served bulk. The new
+ * trial is not judged before it has counted requests of its own. Bulk does not fill the budget, so
+ * the requests here do not count. If such a request could end a trial, the first would end this one.
  */
 static void test_nothing_counted(void)
 {
@@ -311,9 +312,10 @@ static void test_nothing_counted(void)
 }
 
 /*
- * Bulk fills the budget only for 400 of 2400 requests. The larger the budget, the more it is worth,
- * so the search must raise it. If requests that do not count began trials, these would end without
- * a judgement. The next trials would come much later, and the budget would stay too small.
+ * Bulk fills the budget only for 400 of 2400 requests, and only these 400 count. The larger the
+ * budget, the more it is worth, so the search must raise it. If the other requests began trials,
+ * these would end without a judgement. The next trials would come much later, and the budget would
+ * stay too small.
  */
 static void test_rarely_limited(void)
 {
@@ -332,8 +334,8 @@ static void test_rarely_limited(void)
 
 /*
  * The first results may be of large requests, or of the reads of a boot, and far too large. One
- * probe corrects one such result. If a second such result has confirmed the first, three probes
- * correct it. Then the search begins anew.
+ * probe corrects one such result. If a second such result has confirmed the first, it takes three
+ * probes to correct the estimate. Then the search begins anew.
  */
 static void test_mistaken(void)
 {
@@ -364,8 +366,8 @@ static void test_stale(void)
 
 /*
  * A machine that sleeps between lone requests takes longer for them than for requests beside bulk.
- * So requests beside bulk call for probes again and again. If such probes find nothing, the next
- * ones become rare. If each call got its probe at once, bulk would lose a third.
+ * So requests beside bulk call for probes again and again. If such a probe finds no shorter
+ * latency, the next one comes later. If each call got its probe at once, bulk would lose a third.
  */
 static void test_nap(void)
 {
@@ -395,7 +397,7 @@ static void test_not_at_once(void)
 	expect_run("after answers at once", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
-/* If a cache answers a whole probe quickly, bulk loses no more than a tenth. */
+/* Even if a cache answers a whole probe quickly, bulk keeps 92 % of its unlimited throughput. */
 static void test_odd(void)
 {
 	struct scene scene = beside(64, 128);
@@ -406,7 +408,7 @@ static void test_odd(void)
 	expect_run("after an odd probe", &scene, 77 + 2 * 156 + 40, .92 * READS);
 }
 
-/* If more bulk in the drive than a small amount makes all reads slow, bulk stays below it. */
+/* Reads become slow if bulk in the drive costs more than 150 us. The budget stays below that. */
 static void test_cliff(void)
 {
 	struct scene scene = beside(64, 128);
@@ -447,7 +449,7 @@ static void test_slow_reader(void)
 /*
  * With a target there are no trials, and the reader's P99 is close to the target: the controller
  * lets one request in 150 be late. The target is four times the latency alone. If it were twice, a
- * wait for one read of 64 KiB would nearly reach it, and P99 could not come close to it.
+ * wait for one read of 64 KiB would nearly reach the target, and P99 could not come close to it.
  */
 static void test_target(void)
 {

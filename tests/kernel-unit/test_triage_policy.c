@@ -33,8 +33,8 @@ static void settle_and_measure(u64 ns)
 /*
  * NORMAL writes and reads beside small writes of LOW, and the device is busy. If a write has a
  * large base cost, LOW lacks the device time to use its share of the pace. NORMAL gets what LOW
- * leaves. If tg_pace_look() does not let each class write once the pace is unused, NORMAL has 60 %
- * with a base cost of 20 us, and 42 % with 60 us.
+ * leaves. If tg_pace_look() did not let each class write once the pace is unused, NORMAL would have
+ * 60 % of the pace with a base cost of 20 us, and 42 % with 60 us.
  */
 static void test_low_lacks_device_time(void)
 {
@@ -120,7 +120,7 @@ static void test_cgroups_that_write(void)
  * While NORMAL and LOW only write, LOW has its guaranteed share of the pace. This holds for large
  * shares, for requests of any size, and if LOW sends one at a time. tg_pace_charge_lane() credits
  * LOW for each write of NORMAL. With these defects of that function:
- * - if a write of LOW were charged less that credit: LOW would have 25 % where 20 are due, and
+ * - if LOW's own writes earned LOW this credit too: LOW would have 25 % where 20 are due, and
  *   NORMAL would write nothing if LOW's share is 50 % or more
  * - if LOW's debt were forgotten when LOW has no other write: LOW would have 89 % with 1 MiB at a
  *   time
@@ -169,8 +169,8 @@ static void test_classes_that_write(void)
 
 /*
  * A guaranteed share is no limit. After a time in which bulk used the whole device within its
- * budget, HIGH comes, and bulk has its share at once. If tg_settle() also charged in full requests
- * that go without the guarantee, bulk would have nothing for seconds.
+ * budget, HIGH comes, and bulk has its share at once. If tg_settle() charged all requests in full,
+ * also those that did not go as part of the share, bulk would have nothing for seconds.
  */
 static void test_share_is_no_limit(void)
 {
@@ -538,18 +538,18 @@ static void expect_none_left(u32 load)
  * 1.04 ms. The longest waits with defects:
  * - without the wake in tg_dispatch_request(): 9.9 ms
  * - without tg_waits_for_shards(): 10 ms
- * - without both: 20 ms, the device
+ * - without both: the device is idle for 20 ms
  * - if completions do not wake held shards (tg_back_noticed()): 10 ms
  * - if each shard takes itself for tg_shard_first(): 4.2 ms
- * If the watchdog does not run the hardware queue, nearly all of the loads never complete.
+ * If the watchdog did not run the hardware queue, nearly all of the loads would never complete.
  */
 static void test_any_load(void)
 {
 	/*
-	 * The loads, of 2000, with the longest waits with one of these defects. Load 1581 is left
-	 * out, because a hardware queue waits for 10 ms there even without a defect. It makes way
-	 * for a cgroup that is due on another queue. But the pace holds all requests of that
-	 * cgroup, and the other queue sends requests of a third cgroup.
+	 * Of loads 0 to 1999, those in which one of these defects causes the longest waits. Load
+	 * 1581 is left out, because a hardware queue waits for 10 ms there even without a defect:
+	 * it makes way for a cgroup that is due on another queue. But the pace holds all requests
+	 * of that cgroup, and the other queue sends requests of a third cgroup.
 	 */
 	static const u32 worst[] = {
 		582, 686, 687, 964, 1023, 1203, 1686, 610, 752, 1652, 188, 690, 748, 1556, 1576,
@@ -585,9 +585,9 @@ static void test_flush_is_waited_for(void)
 
 /*
  * HIGH alone would use the whole device. Bulk that reads beside it has its guaranteed share of the
- * device's time and no more, whatever the size of its requests. If tg_settle() charges a request
- * with no more than the share still due to its class, bulk of 64 KiB has 12.6 % instead of 10, and
- * bulk of 1 MiB has 69 %.
+ * device's time and no more, whatever the size of its requests. If tg_settle() charged a request at
+ * most the share that is still due to its class, bulk of 64 KiB would have 12.6 % instead of 10,
+ * and bulk of 1 MiB 69 %.
  */
 static void test_guaranteed_share(void)
 {
@@ -708,7 +708,7 @@ static void test_light_cgroup_on_same_queue(void)
 /*
  * One of two cgroups cannot use the device: a rate limit holds it, the driver has stopped its
  * hardware queue, or it sends nothing. So urgent requests of the other one stay urgent: 25 100
- * reads a second, which take 15 % of the device. test_alone_has_all() asks for more.
+ * reads a second, which take 15 % of the device. In test_alone_has_all(), HIGH asks for all of it.
  */
 static void test_nobody_pays_alone(void)
 {
@@ -895,7 +895,7 @@ static void test_alone_has_all(void)
 /*
  * A budget below one request of bulk leaves the device idle. That is no reason to hold HIGH of
  * another cgroup: each cgroup may use its share of the device's time, whatever others get. If idle
- * time does not count (tg_groups_passed()), each of the two has 2 % with a budget of 1 us.
+ * time did not count (tg_groups_passed()), each of the two would have 2 % with a budget of 1 us.
  */
 static void test_share_of_idle_device(void)
 {
@@ -915,8 +915,8 @@ static void test_share_of_idle_device(void)
 
 /*
  * As in test_share_of_idle_device(), but HIGH's own cgroup has bulk too, which gets its guaranteed
- * tenth of the cgroup's time. If a hold lasts until the budget lets bulk go, although idle time
- * lets HIGH go sooner (tg_wait()), HIGH has half as much.
+ * tenth of the cgroup's time. If a hold lasted until the budget lets bulk go, although idle
+ * time lets HIGH go sooner (tg_wait()), HIGH would have half as much.
  */
 static void test_share_beside_own_bulk(void)
 {
@@ -1033,8 +1033,8 @@ static void test_late_cpu(void)
 /*
  * A lane, a cgroup's part of a hardware queue, is charged later for requests that find nothing
  * queued. Until then the lane owes for them (tg_lane.owes), for a turn at most. Each request is
- * charged exactly once. A lane owes for requests of one tick, and either urgent ones or bulk. If
- * bulk was held, the first bulk that goes is charged at once, because it ends the hold.
+ * charged exactly once. A lane owes only for requests of one tick, either all urgent or all bulk.
+ * If bulk was held, the first bulk that goes is charged at once, because it ends the hold.
  */
 static void test_lane_owes(void)
 {
@@ -1281,7 +1281,8 @@ static void test_tiny_child(void)
 
 /*
  * NORMAL's guaranteed share lets a cgroup's bulk go beside its own HIGH even when the budget holds
- * bulk back. The cgroup still gets its share, and another cgroup's bulk goes on.
+ * bulk back. HIGH still gets what this bulk leaves of the cgroup's half, and another cgroup's bulk
+ * goes on.
  */
 static void test_reserved_is_no_turn(void)
 {
@@ -1370,10 +1371,10 @@ static void test_large_high_is_limited(void)
 }
 
 /*
- * The driver has stopped a cgroup's hardware queue for half a second. The cgroup gets no more later
- * for that time, although its requests waited. If it did (tg_accounts_ask()), it would have two
- * thirds of the device for the next 200 ms, and another cgroup nothing. A longer stop would let the
- * requests age, and all would go at once.
+ * The driver has stopped a cgroup's hardware queue for half a second. The cgroup's requests waited,
+ * but afterwards it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have
+ * two thirds of the device for the next 200 ms, and another cgroup nothing. A longer stop would let
+ * the requests age, and all would go at once.
  */
 static void test_after_stop(void)
 {
@@ -1406,9 +1407,9 @@ static void test_after_stop(void)
 /*
  * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
  * (the other flows) one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its
- * requests. If the backlog gets one request each time, and not one turn, it has 0.7 % with 4 KiB,
- * and 55 % with 1 MiB. With one request of 1 MiB at a time it has 55 % too, if tg_flow_next()
- * forgets the debt while the backlog is empty.
+ * requests. If the backlog got one request each time, and not one turn, it would have 0.7 % with
+ * 4 KiB, and 55 % with 1 MiB. With one request of 1 MiB at a time it would have 55 % too, if
+ * tg_flow_next() forgot the debt while the backlog is empty.
  */
 static void test_backlog_beside_sparse(void)
 {
@@ -1437,9 +1438,9 @@ static void test_backlog_beside_sparse(void)
 }
 
 /*
- * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. After that they must
- * not keep other sparse flows back. If the cost of hinted requests added up without bound, a sparse
- * flow would then wait for 94 ms.
+ * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. Once no more of them
+ * come, their cost must not keep sparse flows back. If this cost added up without bound, a sparse
+ * flow would wait for 94 ms.
  */
 static void test_sparse_after_hinted(void)
 {

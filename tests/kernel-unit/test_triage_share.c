@@ -77,7 +77,7 @@ struct flow {
 	u64 served;
 };
 
-/* Serve flows that always have requests by deficit round robin, as flow.c does. */
+/* Serve flows by deficit round robin, as flow.c does. All flows always have requests. */
 static void serve(struct flow *flows, u32 count, u64 until)
 {
 	struct flow *flow = flows;
@@ -166,7 +166,7 @@ static void test_spent(void)
 	expect("a debt is paid in full", due - now, (100. - 4) * cost * 100 / percent);
 }
 
-/* If the cgroup with the lowest virtual time is served, cgroups share by weight. */
+/* If the cgroup with the lowest virtual time is always served next, cgroups share by weight. */
 static void test_time(void)
 {
 	const u32 weights[] = {1, 100, 250, 10000};

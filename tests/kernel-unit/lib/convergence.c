@@ -12,7 +12,7 @@
 /* There is a cliff where P99 grows by at least this factor while the budget grows by STEP. */
 #define CLIFF 2
 
-/* Return the last budget below the steepest cliff, or NULL if there is no cliff. */
+/* Return the largest budget below the steepest cliff, or NULL if there is no cliff. */
 static const struct fixed *frontier_cliff(const struct frontier *frontier)
 {
 	const struct fixed *edge = NULL;
@@ -44,7 +44,10 @@ static void print_side(const struct frontier *frontier, const struct fixed *best
 		printf("**bad**, %s", budget <= edge->budget ? "below" : "above");
 }
 
-/* Return the cost of a bulk request, as tg_cost_learn() finds it: the busy drive's time for one. */
+/*
+ * Return the cost of a bulk request that tg_cost_learn() would learn: a second, divided by the
+ * number of requests that the busy drive serves in it.
+ */
 static u64 learnt_cost(struct scene scene)
 {
 	scene.free = true;

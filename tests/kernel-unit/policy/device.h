@@ -12,7 +12,10 @@
 #include "triage/order.c"
 #include "triage/flow.c"
 #include "triage/flushes.c"
-/* Without the block layer's cgroups, group.c would put each request into the root's lane. */
+/*
+ * This file has its own tg_lane_of(). Without the block layer's cgroups, group.c's would put each
+ * request into the root's lane.
+ */
 #define tg_lane_of tg_lane_of_root
 #include "triage/group.c"
 #undef tg_lane_of
@@ -389,7 +392,7 @@ static void process_send(struct process *p, struct request *rq)
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);
 	tg_insert_requests(hctx, &list, 0);
-	/* A dispatcher sees the cgroup only after the insertion. */
+	/* Not earlier: triage sees a request's cgroup when a dispatcher empties the inbox. */
 	cgroup_comes(&shards[p->shard], p->cgroup);
 	blk_mq_run_hw_queue(hctx, false);
 }
@@ -561,13 +564,13 @@ static void measure(u64 ns)
 	run(ns);
 }
 
-/* Return what a process has written since measure(), as a part of the pace. */
+/* Return the rate at which a process has written since measure(), as a part of the pace. */
 static double part_of_pace(const struct process *p)
 {
 	return p->kib * 1e9 / (kernel_now - measured_from) / tg.flushes.pace;
 }
 
-/* Return what a process has had since measure(), as a part of the device's time. */
+/* Return the cost of a process's requests since measure(), as a part of the time that passed. */
 static double part_of_time(const struct process *p)
 {
 	return (double)p->cost / (kernel_now - measured_from);

@@ -60,7 +60,7 @@ static inline u32 hash_64(u64 key, unsigned int bits)
 	return key * 0x9e3779b97f4a7c15ull >> (64 - bits);
 }
 
-/* Time: a tick is 4 ms. The first tick is not 0, so that times before it do not wrap. */
+/* Time: a tick is 4 ms. The first tick is not 0, so that `jiffies - n` does not wrap around. */
 
 #define HZ 250
 #define NSEC_PER_USEC 1000L

@@ -290,7 +290,7 @@ static void test_stands_still(void)
 /*
  * An earlier trial of the same budget has left counts that show almost no served bulk. The new
  * trial is not judged before it has counted requests of its own. Bulk does not fill the budget, so
- * the requests here do not count. If such a request could end a trial, the first would end this one.
+ * the requests here do not count. If such a request could end a trial, the first would end this.
  */
 static void test_nothing_counted(void)
 {

@@ -57,9 +57,9 @@ use $TIMES
 objects > "$TEST_TMP/second"
 use $((3 * TIMES))
 objects > "$TEST_TMP/third"
-# A count that grows by one or more with each use is a leak. So it must grow three times as much
-# during three times as many uses: no other growth does. The kernel frees and allocates a few
-# objects of its own meanwhile, so the growth may be less by $OTHERS.
+# The count of a leak grows by one or more with each use: by $TIMES or more during $TIMES uses, and
+# by three times that during three times as many. No other count grows so both times. The kernel
+# frees and allocates a few objects of its own meanwhile, so allow $OTHERS less.
 awk -v times=$TIMES -v others=$OTHERS '
 	FILENAME ~ /first$/ { first[$1] = $2 }
 	FILENAME ~ /second$/ { second[$1] = $2 }

@@ -63,7 +63,7 @@ sparse() {
 had=$(sparse)
 load 3 <<-END
 	[video]
-	bs=240k	# with 25 a second 5.6 % of the disk's rate
+	bs=240k	# 25 of these a second are 5.6 % of the disk's rate
 	offset=40%
 	rate_iops=25
 END

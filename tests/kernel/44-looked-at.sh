@@ -13,8 +13,9 @@ use_modeldisk timeout_ms=500 memory_backed=0
 # Do not unload the module here: if a file of the scheduler is closed after that, Linux 6.12 reads
 # the file's description in the memory of the module that is gone (blk_mq_debugfs_release()).
 
-# The other scheduler is one of this project. Linux 7.3 removes a scheduler's files in debugfs only
-# after the scheduler has left the queue. A read of mq-deadline's files then uses a null pointer.
+# The other scheduler is one of this project, not mq-deadline. Linux 7.3 removes a scheduler's files
+# in debugfs only after the scheduler has left the queue. A read of mq-deadline's files in this
+# moment uses a null pointer.
 ours=prio-basic
 [ "$SCHEDULER" != prio-basic ] || ours=prio-adaptive
 modprobe $ours-iosched || fail "$ours cannot be loaded"

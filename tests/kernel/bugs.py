@@ -22,8 +22,8 @@ from triagelab.check import verify
 from triagelab.provision import kernels, modules
 from triagelab.run import machines
 
-#: The number of bugs that are worth a build folder of their own: the first build in a folder takes
-#: 34 s of CPU time, each later one 3 to 8 s.
+#: The number of bugs for which one more build folder is worth its cost: the first build in a folder
+#: takes 34 s of CPU time, each later one 3 to 8 s.
 _PER_FOLDER = 8
 
 #: A class of bugs. build() returns bugs of the same class as those that it is given.

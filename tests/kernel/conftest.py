@@ -38,7 +38,7 @@ builds = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start to build each debug kernel that a selected test's parameter has as its `series`.
+    """Start to build each debug kernel that the parameters of selected tests name (`series`).
 
     A test waits for the kernel that it needs. If that build failed, the test builds the kernel
     again and reports the error.
@@ -73,7 +73,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Correct the duration that pytest lists for a test: that of its check, not of all guests."""
+    """Set the duration that pytest lists for a test to that of its check, without other guests."""
     report = yield
     clock.attribute(item, report)
     return report

@@ -534,13 +534,13 @@ read_in() {
 }
 
 # watch PATH...: note the bytes that each cgroup reads during $SECONDS_EACH seconds, after its
-# readers have had $STARTING seconds to begin. Then wait for the readers. The kernel counts the
-# bytes: fio's jobs do not begin and end together if they wait for tags.
+# readers have had $STARTING seconds to begin. Then wait for the readers. Take the kernel's counts
+# of bytes: fio measures its jobs at slightly different times if they wait for tags.
 watch() {
 	_note begun "$@"
 	sleep $STARTING
 	_note before "$@"
-	# fio has its jobs begin together, so one read of a cgroup shows that all its jobs read.
+	# fio starts its jobs together, so one read in a cgroup shows that all jobs there have begun.
 	_reading=$(awk 'FILENAME ~ /begun$/ { had[$1] = $2; next }
 		$2 > had[$1] + 0 { n++ } END { print n + 0 }' "$TEST_TMP/begun" "$TEST_TMP/before")
 	[ "$_reading" -eq $# ] || fail "only $_reading of $# cgroups read after $STARTING s"
@@ -575,10 +575,10 @@ _note() {
 
 LOG_MS=80	# the time between two lines of fio's log
 
-# watch_logs PATH...: as watch(), but for readers that use io_uring: io.stat counts each of its
-# tries to get a tag without a wait as a read. So count the bytes that fio's logs report for the
-# middle half of the time. The readers must begin together, and run with --log_avg_msec=$LOG_MS and
-# --write_bw_log="$(log_of PATH)".
+# watch_logs PATH...: as watch(), but for readers that use io_uring. If io_uring tries to get a tag
+# without a wait, io.stat counts a read, even if there is no tag. So count the bytes that fio's logs
+# report for the middle half of the time. The readers must begin together, and run with
+# --log_avg_msec=$LOG_MS and --write_bw_log="$(log_of PATH)".
 #
 # A line of a log has the rate since the line before. fio writes no line while nothing comes back.
 # So the rate of the first line after such a gap counts for $LOG_MS only, and in the rest of the gap

@@ -23,7 +23,7 @@ DEBIANS = ("Makefile", ".kernelvariables", "vmlinux", "scripts", "tools")
 
 
 def parts(kernel: kernels.Kernel) -> tuple[Path, Path, Path]:
-    """Return the folders of the version's shared headers, this kernel's own ones, and programs."""
+    """Return three folders: the version's shared headers, this kernel's own, build programs."""
     assert kernel.headers is not None
     (common,) = kernel.headers.parent.glob("linux-headers-*-common")
     return common, kernel.headers, (kernel.headers / "scripts").resolve().parent

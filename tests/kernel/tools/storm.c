@@ -65,8 +65,8 @@ enum {
 	/* A request is stuck if it has waited, and the device has been idle, for this time. */
 	STUCK_MS = 500,
 	/*
-	 * After the load, the disturbances that write tunables must end within this time. Then
-	 * the other disturbances must, and then the processes.
+	 * After the load, these must end one after another, each within this time: the disturbances
+	 * that write tunables, the other disturbances, the processes.
 	 */
 	CALM_MS = 20000,
 };
@@ -80,8 +80,8 @@ static const char * const op_names[OPS] = { "read", "write", "fua", "flush", "di
 /* Equal processes, from one line of the plan. */
 struct work {
 	/*
-	 * A batch has up to @batch requests, a request up to @blocks blocks. Each thread makes
-	 * @requests requests.
+	 * Each of @count processes has @threads threads. A thread makes @requests requests, up to
+	 * @depth at once. It submits up to @batch requests together, of up to @blocks blocks each.
 	 */
 	unsigned int count, threads, depth, batch, blocks, requests;
 	unsigned int pid;	/* id of the first process; 0: any */
@@ -343,7 +343,7 @@ static enum op draw_op(struct worker *w)
 	return op;
 }
 
-/* Choose a request and begin it. Return false if its first block is taken by another write. */
+/* Choose a request and begin it. Return false if another request is writing its first block. */
 static bool choose(struct worker *w, struct request *r)
 {
 	const struct work *work = w->work;
@@ -601,7 +601,7 @@ static void join_cgroup(unsigned int number)
 	putf(path, "%u", number * 200);
 }
 
-/* Remove a control group if it has no process: a scheduler may still have a pointer to it. */
+/* Remove a control group if it has no process. This tests schedulers that keep pointers to it. */
 static void remove_cgroup(unsigned int number)
 {
 	char path[64];

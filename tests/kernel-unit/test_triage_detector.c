@@ -113,7 +113,7 @@ static void test_patterns(void)
 	expect("mind, with a jump in ten", mind(&d), SEQUENTIAL);
 }
 
-/* TG_DETECTOR_SURE requests of one kind end the other verdict, however long it had been right. */
+/* A verdict ends after TG_DETECTOR_SURE requests against it, however long it has been right. */
 static void test_change(void)
 {
 	struct tg_detector d = at(FAR);

@@ -448,8 +448,8 @@ static void test_slow_reader(void)
 
 /*
  * With a target there are no trials, and the reader's P99 is close to the target: the controller
- * lets one request in 150 be late. The target is four times the latency alone. If it were twice, a
- * wait for one read of 64 KiB would nearly reach the target, and P99 could not come close to it.
+ * lets one request in 150 be late. The target is four times the latency alone, because twice this
+ * latency is hardly more than the wait for a single read of 64 KiB.
  */
 static void test_target(void)
 {

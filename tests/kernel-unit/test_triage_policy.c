@@ -63,8 +63,8 @@ static void test_low_lacks_device_time(void)
 
 /*
  * As in test_low_lacks_device_time(), but with two cgroups, of weights 1000 and 100. The light one
- * lacks device time. With the same defect of tg_pace_look(), the heavy one has 69 % of the pace
- * with a base cost of 20 us, and 32 % with 60 us.
+ * lacks device time. With the same defect of tg_pace_look(), the heavy one would have 69 % of the
+ * pace with a base cost of 20 us, and 32 % with 60 us.
  */
 static void test_light_cgroup_lacks_device_time(void)
 {
@@ -239,10 +239,10 @@ static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int r
 }
 
 /*
- * Hardware queues have equal parts of the pace, even if some of them read too, and so choose
- * requests more often. If a shard that sends a write no longer counted as waiting for the pace
- * (tg_pace_tell()), two queues would have up to 71 : 29, and of four queues the one that also reads
- * would have up to 49 %.
+ * Hardware queues have equal parts of the pace, even if processes on some of them read too, so that
+ * these queues choose requests more often. If a shard that sends a write no longer counted as
+ * waiting for the pace (tg_pace_tell()), two queues would have up to 71 : 29, and of four queues the
+ * one that also reads would have up to 49 %.
  */
 static void test_hardware_queues(void)
 {
@@ -386,8 +386,8 @@ static bool device_is_left(void)
 }
 
 /*
- * Update @longest, the longest time for which a shard or the device was left waiting. @is says that
- * this is so now, and @since when it began; @since is 0 if it is not so.
+ * Update @longest, the longest time for which a shard or the device was left waiting. @is: it is
+ * left waiting now. @since: the time at which this began, 0 if it is not left waiting.
  */
 static void watch(bool is, u64 *since, u64 *longest)
 {
@@ -439,7 +439,7 @@ static unsigned int requests_sent(void)
 	return sum;
 }
 
-/* Stop all processes, and the pace. Return the number of requests that do not complete in 5 s. */
+/* Stop all processes and end the pace. Return how many requests do not complete in 5 s. */
 static unsigned int stop_all(void)
 {
 	const u64 until = kernel_now + 5 * SECOND;
@@ -967,10 +967,9 @@ static void test_time_counts_once(void)
 }
 
 /*
- * A CPU may read tg_groups.clock, and another CPU with a later time may move tg_account.reach on
- * before the first one does. Then the first CPU must leave the reach as it is. If it moved
- * tg_account.reach_at back, the time in between would count again, and a light cgroup would have
- * 59 % of the device.
+ * A CPU reads tg_groups.clock. Before it moves tg_account.reach on, another CPU may do so, with a
+ * later time. Then the first CPU must leave the reach as it is. If it moved tg_account.reach_at
+ * back, the time in between would count again, and a light cgroup would have 59 % of the device.
  */
 static void test_stale_clock(void)
 {
@@ -996,8 +995,8 @@ static void test_stale_clock(void)
 /*
  * A late CPU reads the clock, the gauges or the interval, and before it uses these values, another
  * CPU uses later ones. The late CPU does not change tg_account.reach and reach_at, nor set
- * tg_account.asked back. It finds that less work was done than before, even if its count of
- * requests is higher.
+ * tg_account.asked back. If the gauges show less time than before, the late CPU finds a negative
+ * difference, even if they show more requests.
  */
 static void test_late_cpu(void)
 {
@@ -1194,9 +1193,9 @@ static void test_many_heavy_cgroups(void)
 
 /*
  * Two cgroups have only urgent requests for five seconds. Then one of them and a third cgroup begin
- * with bulk, and these two have equal parts at once. If all urgent requests that a cgroup has had
- * counted later (tg_account_charge()), bulk of the first of these two would have 0.1 % until the
- * third cgroup has had as much.
+ * with bulk, and these two have equal parts at once. If all earlier urgent requests of a cgroup
+ * counted against its bulk (tg_account_charge()), bulk of the first of these two would have 0.1 %
+ * until the third cgroup has had as much.
  */
 static void test_bulk_after_urgent(void)
 {

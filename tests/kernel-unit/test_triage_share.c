@@ -47,7 +47,7 @@ static void test_turns(void)
 	expect("turns until it may send", turns, TG_DEBT_MAX);
 }
 
-/* A class is due its guaranteed share, or less by rounding. */
+/* tg_share_due() credits a class with its guaranteed share, or a little less by rounding. */
 static void test_due(void)
 {
 	u32 percent;

@@ -98,7 +98,7 @@ END
 expect "the batch that is none" 'LOW 0 100008' "$BATCH_BEFORE"
 expect "no batch" 's1 500000 s2 s3 s4 s5 s6 s7 s8' "$(served)"
 
-# A request more than seq_gap_sectors after the end of the one before does not continue the stream.
+# A request that begins more than seq_gap_sectors after the end of the stream does not continue it.
 echo 256 > "$(tunable batch_max)"
 APART=yes
 batch "the stream's end" <<-END

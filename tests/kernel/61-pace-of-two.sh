@@ -7,7 +7,7 @@
 . "${0%/*}/lib.sh"
 
 LEAST=85	# per cent of the requests a second through one hardware queue
-PART=60		# per cent of the requests a second through the other hardware queue
+PART=60		# per cent of the other hardware queue's requests a second that each must have
 
 # rates CPU: set first and second to the requests a second of two processes. The first runs on
 # CPU 0, the second on the CPU of this number.

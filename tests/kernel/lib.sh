@@ -540,7 +540,7 @@ watch() {
 	_note begun "$@"
 	sleep $STARTING
 	_note before "$@"
-	# fio starts its jobs together, so one read in a cgroup shows that all jobs there have begun.
+	# fio starts its jobs together, so one read in a cgroup shows that all its jobs have begun.
 	_reading=$(awk 'FILENAME ~ /begun$/ { had[$1] = $2; next }
 		$2 > had[$1] + 0 { n++ } END { print n + 0 }' "$TEST_TMP/begun" "$TEST_TMP/before")
 	[ "$_reading" -eq $# ] || fail "only $_reading of $# cgroups read after $STARTING s"

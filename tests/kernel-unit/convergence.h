@@ -22,7 +22,7 @@
  */
 #define RUN_MS 5000
 #define FROM_MS 2000
-/* The controller's results are those of this many runs, see controller_run(). */
+/* The controller is judged by this many runs, see controller_run(). */
 #define RUNS 4
 
 struct load {

@@ -36,7 +36,7 @@ u64 tg_flush_age(const struct tg_data *data)
 	return flush_began_at ? kernel_now - flush_began_at : 0;
 }
 
-/* These two do what those of controller.c do. */
+/* These two functions do the same as controller.c's. */
 
 u64 tg_target(const struct tg_data *data)
 {

@@ -241,7 +241,7 @@ static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int r
 /*
  * Hardware queues have equal parts of the pace, even if processes on some of them read too, so that
  * these queues choose requests more often. If a shard that sends a write no longer counted as
- * waiting for the pace (tg_pace_tell()), two queues would have up to 71 : 29, and of four queues the
+ * waiting for the pace (tg_pace_tell()), two queues would have up to 71 : 29. Of four queues, the
  * one that also reads would have up to 49 %.
  */
 static void test_hardware_queues(void)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: no data is wrong while requests are merged all the time: those of a stream that
-#         runs forwards, of one that runs backwards, and random writes that fill a small area.
+# Guards: no data is wrong while requests are merged all the time. One job writes forwards,
+#         one backwards, and one fills a small area in random order.
 # Needs: null_blk, fio; a scheduler that says it merges
 # Machine: sim
 # Machine: vm 4

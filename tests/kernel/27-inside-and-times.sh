@@ -119,8 +119,8 @@ expect "services of 5 ms" '4096 0 1 0' "$(head -n 1 $SEEN/services)"
 expect "services below" '0 0 0' "$(below 4096 services)"
 expect "waits for nothing" '0 1 0' "$(below 4096 waits)"
 
-# The device gives back all of 16 requests, and serves them when they are sent again. So there are
-# 16 services, and services has one of them: one in 16.
+# The device gives back all 16 requests, and serves them when they are sent again. So there are 16
+# services, and the histogram has one of them: one in 16.
 afresh
 gate hold
 ask 0 0 16

@@ -9,7 +9,7 @@
 . "${0%/*}/lib.sh"
 
 WAITS_MS=25		# the longest wait; a clock tick is 10 at most
-AT_ONCE_MS=$((5 * SLOW))	# the longest time in which ten requests that do not wait are sent
+AT_ONCE_MS=$((5 * SLOW))	# ten requests that do not wait are sent within this time
 
 use_gatedisk depth=32
 for name in anticipation merge; do
@@ -50,8 +50,8 @@ given() {
 	all_given() {
 		[ "$(kib)" = 40 ]
 	}
-	# No request waits for an answer, because the device answers none. A request of LOW goes at
-	# the latest when it has aged, which takes 10 s on a disk.
+	# The device answers no request, so no answer makes the scheduler send the next one. But a
+	# request of LOW goes at the latest when it has aged, which takes 10 s on a disk.
 	wait_until 12 "the device has all of the stream" all_given
 	expect "$6" "$4" "$(awk '{ print $5 / 1024 }' "$GATE/log" | xargs)"
 	ms=$(awk 'NR == 1 { first = $2 } END { print int(($2 - first) / 1000000) }' "$GATE/log")

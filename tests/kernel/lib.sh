@@ -306,7 +306,7 @@ device_count() {
 		/sys/kernel/debug/modeldisk/$DEV/stats
 }
 
-# gate open|hold|shut: see kernel/gatedisk/README.md.
+# gate open|hold|shut: let the device serve requests, take and hold up to `depth`, or take none.
 gate() {
 	echo "$1" > "$GATE/gate" || fail "the gate does not $1"
 }

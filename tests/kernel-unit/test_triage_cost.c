@@ -206,7 +206,7 @@ static void test_bounds(void)
 			expect_between("base", costs[op].base, TG_COST_MIN, TG_COST_MAX);
 			expect_between("slope", costs[op].per_kib, TG_COST_MIN, TG_COST_MAX);
 		}
-		/* Unless near 0, a base or slope grows by a quarter at most in a strange window. */
+		/* Even random windows raise a base or slope by a quarter at most, unless near 0. */
 		expect_between("more base", costs[TG_READ].base, 0, before.base +
 			       .25 * max_t(double, before.base, 4. * before.per_kib));
 		expect_between("more slope", costs[TG_READ].per_kib, 0, before.per_kib +

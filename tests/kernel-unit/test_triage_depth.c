@@ -177,8 +177,8 @@ static void test_doubted(void)
 
 /*
  * One probe in three, or one in two, meets large reads of processes that start, and finds a high
- * latency. A high estimate that the other two of three probes contradict falls. An estimate that
- * every second probe contradicts does not change.
+ * latency. If two of three probes contradict a high estimate, it falls. If every second probe
+ * contradicts an estimate, it does not change.
  */
 static void test_contradicted_more_often_than_not(void)
 {

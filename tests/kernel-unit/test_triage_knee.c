@@ -360,7 +360,7 @@ static void test_stale(void)
 	scene.stale = 40 * 69000;
 	scene.from_ms = 5000;
 	scene.ms = 5100;
-	/* The mean, 69 us, and three times the mean distance from it, 5.5 us. */
+	/* tg_depth_target(): the mean is 69 us, the mean distance from it 5.5 us. */
 	expect_near("alone, after others were urgent", mean_run(&scene).alone, 69 + 3 * 5.5, .03);
 }
 
@@ -440,7 +440,7 @@ static void test_slow_reader(void)
 	scene.think_us = 10000;
 	scene.ms = 10000;
 	run = mean_run(&scene);
-	/* The mean, 69 us, and three times the mean distance from it, 5.5 us. */
+	/* tg_depth_target(): the mean is 69 us, the mean distance from it 5.5 us. */
 	expect_near("alone", run.alone, 69 + 3 * 5.5, .03);
 	expect_between("bulk beside a slow reader", run.bulk, .75 * READS, READS);
 	expect_between("its median", run.p50, 69, 200);

@@ -995,8 +995,8 @@ static void test_stale_clock(void)
 /*
  * A late CPU reads the clock, the gauges or the interval, and before it uses these values, another
  * CPU uses later ones. The late CPU does not change tg_account.reach and reach_at, nor set
- * tg_account.asked back. If the gauges show less time than before, the late CPU finds a negative
- * difference, even if they show more requests.
+ * tg_account.asked back. If it read less service time from the gauges than another CPU did before,
+ * it finds a negative difference, even if it read more requests.
  */
 static void test_late_cpu(void)
 {
@@ -1390,7 +1390,7 @@ static void test_after_stop(void)
 			.bytes = i ? SZ_64K : SZ_4K, .depth = i ? 16 : 32,
 		});
 	run(SECOND);
-	/* Stop the queue while its lane has requests: an empty lane joins with its next request. */
+	/* Stop the queue while its lane has requests: an empty lane would begin anew afterwards. */
 	while (list_empty(&shards[1].lanes))
 		step();
 	is_stopped[1] = true;
@@ -1406,9 +1406,9 @@ static void test_after_stop(void)
 /*
  * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
  * (the other flows) one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its
- * requests. If the backlog got one request each time, and not one turn, it would have 0.7 % with
- * 4 KiB, and 55 % with 1 MiB. With one request of 1 MiB at a time it would have 55 % too, if
- * tg_flow_next() forgot the debt while the backlog is empty.
+ * requests. If the backlog got one request each time that it is due, and not one turn, it would
+ * have 0.7 % with 4 KiB, and 55 % with 1 MiB. With one request of 1 MiB at a time, it would also
+ * have 55 % if tg_flow_next() forgot the debt while the backlog is empty.
  */
 static void test_backlog_beside_sparse(void)
 {

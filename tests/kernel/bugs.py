@@ -96,7 +96,7 @@ def seeded() -> Iterable[Bug]:
 
 
 def said(name: str) -> dict[str, str]:
-    """Return, for each patch with a line `name:` in its header, patch's name -> the line's text."""
+    """Return, by patch's name, the text after `name:` in each header that has such a line."""
     pattern = re.compile(rf"^{name}: (.+)$", re.M)
     found = ((patch, pattern.search(patch.read_text())) for patch in SEEDED.glob("*.patch"))
     return {patch.stem: match[1] for patch, match in sorted(found) if match}

@@ -73,7 +73,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Set the duration that pytest lists for a test to that of its check, without other guests."""
+    """Let pytest list, as a test's duration, the time of its check, not the time of all guests."""
     report = yield
     clock.attribute(item, report)
     return report

@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=50		# task switches for each request; 2 to 8 are usual
+MOST=50		# the most task switches for each request; 2 to 8 are usual
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 cat > "$TEST_TMP/jobs" <<-END

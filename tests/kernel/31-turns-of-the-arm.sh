@@ -8,7 +8,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LONGEST_MS=400		# 233 is usual: a turn of the streams, and the read itself
+LONGEST_MS=400		# the longest read; 233 is usual: a turn of the streams, and the read itself
 LEAST=25		# MB/s that both streams have together, at least; the disk has 110
 PROTECTED=55		# MB/s that a stream of HIGH has, at least: half of the disk's
 FIRST=50		# % of a video's frames that go ahead of the streams' reads

@@ -8,7 +8,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-WAITS_MS=25		# the longest wait; a clock tick is 10 at most
+WAITS_MS=25		# the longest wait for a merge; a clock tick is 10 at most
 AT_ONCE_MS=$((5 * SLOW))	# ten requests that do not wait are sent within this time
 
 use_gatedisk depth=32

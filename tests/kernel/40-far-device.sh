@@ -8,7 +8,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=90	# per cent of the requests a second without a scheduler
+LEAST=90	# requests a second, in per cent of those without a scheduler
 
 # rate SCHEDULER DEPTH: print the requests a second of two processes together.
 rate() {

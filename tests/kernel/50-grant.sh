@@ -7,8 +7,8 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-# Per cent of bulk's throughput in the reader's hardware queue. 101 were measured, and 87 with a
-# bug: the urgent request did not wake the other hardware queue.
+# Bulk's throughput through a hardware queue of its own, in per cent of that through the reader's.
+# 101 were measured, and 87 with a bug: the urgent request did not wake the other hardware queue.
 LEAST=93
 # The fewest requests a second of bulk. At the flash's full speed the reader has 10 thousand, and
 # some bulk may go behind each of them.

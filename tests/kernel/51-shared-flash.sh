@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=30	# per cent of the device's requests
+LEAST=30	# the requests of the process of depth 16, in per cent of the device's
 
 # The device serves one request at a time, in 0.1 ms. The other requests wait inside the device.
 use_modeldisk memory_backed=0 hw_queues=1 dies=128 slots=1 read_ns=100000

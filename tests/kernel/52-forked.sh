@@ -7,7 +7,7 @@
 
 FORKED=32
 DUE=$((10000 / (FORKED + 1)))	# each process's equal share, in 10000ths
-LEAST=80	# per cent of the equal share
+LEAST=80	# the share of the process of depth 32, in per cent of the equal share
 
 use_quick_flash
 choose_scheduler "$SCHEDULER"

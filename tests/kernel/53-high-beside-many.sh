@@ -9,8 +9,8 @@
 . "${0%/*}/lib.sh"
 
 OTHERS=16
-MOST=400	# per cent of the P99 latency with no other process
-LEAST=60	# per cent of the data that the others have without a scheduler
+MOST=400	# the P99 latency of the highest class, in per cent of that without other processes
+LEAST=60	# the others' data, in per cent of what they have without a scheduler
 
 # load SCHEDULER OTHERS: print the reader's P99, in us, and the others' MB a second.
 load() {

@@ -5,7 +5,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=20	# per cent of the time that a write of the bulk takes
+MOST=20	# the time of an fsync, in per cent of the time of a write of the bulk
 
 use_modeldisk hw_queues=1 depth=8
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"

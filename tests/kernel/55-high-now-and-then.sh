@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=75	# per cent of the process's reads without a process of the highest class
+LEAST=75	# the process's reads, in per cent of those without a process of the highest class
 
 at_full_speed	# on slow flash this check does not catch the seeded bug triage-high-for-long
 use_flash

@@ -7,7 +7,7 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-MOST_MS=50	# after 100 ms the scheduler lets bulk in though there is no room for it
+MOST_MS=50	# until the device gets the write; after 100 ms bulk goes even without room for it
 
 use_gatedisk depth=512 hw_queues=4
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER holds no bulk back"

@@ -6,7 +6,7 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=60	# per cent of what the bulk of the other hardware queue has
+LEAST=60	# the part of a hardware queue's bulk, in per cent of the other queue's
 
 # cost KIB: print the scheduler's cost of a read, in ns.
 cost() {

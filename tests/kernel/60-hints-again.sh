@@ -8,7 +8,7 @@
 . "${0%/*}/lib.sh"
 
 WRITES=6
-MOST_MS=50	# after 100 ms the scheduler lets bulk in though there is no room for it
+MOST_MS=50	# until the device gets a write; after 100 ms bulk goes even without room for it
 
 use_gatedisk depth=512 hw_queues=4
 [ -e "$(tunable budget_fixed)" ] && [ -e "$(tunable share_normal)" ] ||

@@ -6,8 +6,8 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=85	# per cent of the requests a second through one hardware queue
-PART=60		# per cent of the other hardware queue's requests a second that each must have
+LEAST=85	# requests a second through two hardware queues, in per cent of those through one
+PART=60		# requests a second through a hardware queue, in per cent of the other queue's
 
 # rates CPU: set first and second to the requests a second of two processes. The first runs on
 # CPU 0, the second on the CPU of this number.

@@ -7,7 +7,7 @@
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
 
-LEAST=90	# per cent of bulk's rate if both processes use one hardware queue
+LEAST=90	# bulk's rate, in per cent of that if both processes use one hardware queue
 
 # rate CPU: set $rate to bulk's requests a second on CPU 3, beside a process on CPU that submits one
 # bulk request now and then.

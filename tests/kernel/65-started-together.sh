@@ -7,8 +7,8 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=150	# per cent of the latency that the scheduler finds for a reader without others
-SLOWEST=400	# the reader's median beside the others, in per cent of that latency
+MOST=150	# latency found beside others, in per cent of what the scheduler finds without them
+SLOWEST=400	# the reader's median beside others, in per cent of the latency found without them
 
 at_full_speed
 use_flash

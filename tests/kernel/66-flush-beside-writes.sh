@@ -8,12 +8,12 @@
 # Machine: sim 2
 . "${0%/*}/lib.sh"
 
-MOST=40		# per cent of the time of a flush beside the same bulk without a scheduler
-READ=10		# per cent of the time of a read beside the same bulk writes without a scheduler
-SHARE=3		# per cent of the writes of the middle class that the lowest class has at least
-PART=80		# per cent of the first hardware queue's writes that the second has at least
-LEAST=80	# per cent of bulk's requests without a scheduler
-READS=90	# per cent of bulk's reads without a scheduler
+MOST=40		# the time of a flush, in per cent of that beside the same bulk without a scheduler
+READ=10		# the time of a read beside bulk's writes, in per cent of that without a scheduler
+SHARE=3		# the writes of the lowest class, in per cent of the middle one's
+PART=80		# the second hardware queue's writes, in per cent of the first one's
+LEAST=80	# the requests of each bulk job, in per cent of those without a scheduler
+READS=90	# bulk's reads, in per cent of those without a scheduler
 
 # flushes: print the number of flushes so far, and the time that they took together, in ms.
 flushes() {

@@ -13,7 +13,7 @@ OFF=20		# per cent of its due share by which a cgroup may be off
 ASKED=$((5880 / (FLASH_SLOWER / 4)))	# writes a second of the crowd: most of what the drive can take
 SERVED=50	# per cent of ASKED that the crowd must have; 94 is usual
 FLUSHES=30	# flushes a second, at least, of a process that pauses for 8 ms; without a pace: 6
-LEFT=15	# per cent of all data that the other writes must have
+LEFT=15	# the data of the other writes, in per cent of all data
 
 # in_cgroup PATH NAME OPTION...: run a job of fio in a cgroup, in the background, for $LASTS
 # seconds. The first 3 do not count, except with ramp_time=0.

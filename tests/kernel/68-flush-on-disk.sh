@@ -7,9 +7,9 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-MOST=10		# per cent of the time of a flush beside the same bulk without a scheduler
-LEAST=15	# per cent of bulk's requests without a scheduler, if all have one priority
-HIGH=4		# per cent of the same requests, if the process that flushes is of HIGH
+MOST=10		# the time of a flush, in per cent of that beside the same bulk without a scheduler
+LEAST=15	# bulk's requests, in per cent of those without a scheduler, if priorities are equal
+HIGH=4		# the same, if the process that flushes is of HIGH
 
 PROFILE=hdd use_modeldisk memory_backed=0 size=65536
 [ -e "$(tunable anticipation)" ] || skip "$SCHEDULER does not anticipate"

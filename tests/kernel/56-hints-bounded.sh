@@ -6,7 +6,7 @@
 # Machine: sim
 . "${0%/*}/lib.sh"
 
-LEAST=85	# reads of the highest class, in per cent of those alone; the guaranteed share is 10 %
+LEAST=85	# the highest class's reads, in per cent of reads alone; NORMAL is guaranteed 10 %
 
 # reads WRITERS: print the reads a second of the highest class beside this number of writers.
 reads() {

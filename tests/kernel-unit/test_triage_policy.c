@@ -369,8 +369,9 @@ static bool shard_is_left(unsigned int shard)
 }
 
 /*
- * Return whether the device has nothing to do, although the budget and the room let bulk go: then
- * bulk waits only for the turn of another shard. Leave tg.budget as it was.
+ * Return whether the device has nothing to do, although both limits on bulk in the device (budget
+ * and room) let bulk go: then bulk waits only for the turn of another shard. Leave tg.budget as it
+ * was.
  */
 static bool device_is_left(void)
 {
@@ -647,9 +648,9 @@ static void test_light_cgroup_on_another_queue(void)
 /*
  * A cgroup of weight 10000 reads on two hardware queues, another one of weight 1 or 100 on a third.
  * The two queues have equal parts, whatever the size of requests, although the third leaves the
- * device to them most of the time. If the third kept tg_budget.turn from rising, both queues would
- * have the largest lead that counts (TG_LEAD_MAX). Then the one that asks first would have up to
- * 99.6 %.
+ * device to them most of the time. If the third kept tg_budget.turn from rising, the virtual time
+ * at which a queue begins, both queues would have the largest lead over it that counts
+ * (TG_LEAD_MAX). Then the one that asks first would have up to 99.6 %.
  */
 static void test_light_cgroup_yields(void)
 {
@@ -967,9 +968,10 @@ static void test_time_counts_once(void)
 }
 
 /*
- * A CPU reads tg_groups.clock. Before it moves tg_account.reach on, another CPU may do so, with a
- * later time. Then the first CPU must leave the reach as it is. If it moved tg_account.reach_at
- * back, the time in between would count again, and a light cgroup would have 59 % of the device.
+ * A CPU reads tg_groups.clock, to raise tg_account.reach (what each child of a cgroup has been due)
+ * by the time since tg_account.reach_at. Meanwhile another CPU may do so, with a later clock. Then
+ * the first CPU must leave both fields as they are. If it set reach_at back, the time in between
+ * would count again, and a light cgroup would have 59 % of the device.
  */
 static void test_stale_clock(void)
 {
@@ -993,10 +995,10 @@ static void test_stale_clock(void)
 }
 
 /*
- * A late CPU reads the clock, the gauges or the interval, and before it uses these values, another
- * CPU uses later ones. The late CPU does not change tg_account.reach and reach_at, nor set
- * tg_account.asked back. If it read less service time from the gauges than another CPU did before,
- * it finds a negative difference, even if it read more requests.
+ * A late CPU reads the clock, the sum of served requests or the number of the interval. Before it
+ * uses these values, another CPU uses later ones. The late CPU then does not change
+ * tg_account.reach and reach_at, nor set tg_account.asked back. If it read less served time than
+ * the other CPU, it finds a negative difference, even if it read more requests.
  */
 static void test_late_cpu(void)
 {
@@ -1092,11 +1094,12 @@ static void test_lane_owes(void)
 }
 
 /*
- * A cgroup has many processes that ask for little, with requests so long that a flow is no longer
- * sparse after two of them. All these requests are charged to the cgroup's share of urgent
- * requests. So the cgroup is beyond its share, and none of them is urgent, even with a budget so
- * large that they hardly wait. If only requests of sparse flows were charged, six urgent ones would
- * be in the device on average, and no budget would protect another cgroup's reader from them.
+ * A cgroup has many processes that ask for little, with requests so long that after two of them a
+ * flow no longer goes first (it is not sparse). All these requests are charged to the cgroup's
+ * share of urgent requests. So the cgroup is beyond its share, and none of them is urgent, even
+ * with a budget so large that they hardly wait. If only requests of sparse flows were charged, six
+ * urgent ones would be in the device on average, and no budget would protect another cgroup's
+ * reader from them.
  */
 static void test_long_requests_of_many(void)
 {
@@ -1162,10 +1165,10 @@ static void test_own_huge_requests(void)
 }
 
 /*
- * Many cgroups of the highest weight read from a fast device, each less than its share. The clock
- * then advances in short steps, and each cgroup's part of a step is tiny, but the parts add up. If
- * each part were rounded down (TG_REACH_LEAST), tg_account.reach would stand still: readers would
- * wait, and bulk would have 26 %.
+ * Many cgroups of the highest weight read from a fast device, each less than its share. Device time
+ * (tg_groups.clock) then advances in short steps, and each cgroup's part of a step is tiny, but the
+ * parts add up. If each part were rounded down (TG_REACH_LEAST), tg_account.reach would stand
+ * still: readers would wait, and bulk would have 26 %.
  */
 static void test_many_heavy_cgroups(void)
 {
@@ -1221,8 +1224,8 @@ static void test_bulk_after_urgent(void)
 
 /*
  * Cgroup 1 has bulk. Cgroup 2, and cgroup 3 below it, have HIGH, which uses less than its share.
- * tg_account.reach of a subtree must grow while a cgroup of another subtree is due
- * (tg_accounts_reach()). If it did not, HIGH would wait for up to 70 ms.
+ * What the children of a cgroup have been due (tg_accounts_reach()) must also grow while a cgroup
+ * outside this subtree has its turn. If it did not, HIGH would wait for up to 70 ms.
  */
 static void test_nested_cgroups(void)
 {
@@ -1404,11 +1407,12 @@ static void test_after_stop(void)
 }
 
 /*
- * Beside HIGH, sparse flows of NORMAL that could use the whole device leave their class's backlog
- * (the other flows) one part in 17 (TG_SPARSE_TURNS_FLASH is 16), whatever the sizes of its
- * requests. If the backlog got one request each time that it is due, and not one turn, it would
- * have 0.7 % with 4 KiB, and 55 % with 1 MiB. With one request of 1 MiB at a time, it would also
- * have 55 % if tg_flow_next() forgot the debt while the backlog is empty.
+ * Beside HIGH, flows of NORMAL that ask for little (sparse flows) could use the whole device. They
+ * leave the other flows of their class (the backlog) one part in 17 (TG_SPARSE_TURNS_FLASH is 16),
+ * whatever the sizes of the backlog's requests. If the backlog got one request each time that it is
+ * due, and not one turn, it would have 0.7 % with 4 KiB, and 55 % with 1 MiB. With one request of 1
+ * MiB at a time, it would also have 55 % if tg_flow_next() forgot the debt while the backlog is
+ * empty.
  */
 static void test_backlog_beside_sparse(void)
 {
@@ -1437,9 +1441,9 @@ static void test_backlog_beside_sparse(void)
 }
 
 /*
- * Hinted requests of NORMAL go before HIGH, beyond the limit on sparse flows. Once no more of them
- * come, their cost must not keep sparse flows back. If this cost added up without bound, a sparse
- * flow would wait for 94 ms.
+ * Hinted requests of NORMAL, for which a process waits, go before HIGH, beyond the limit on sparse
+ * flows. Once no more of them come, their cost must not keep sparse flows back. If this cost added
+ * up without bound, a sparse flow would wait for 94 ms.
  */
 static void test_sparse_after_hinted(void)
 {

@@ -210,9 +210,9 @@ static void quarter(struct tg_depth *depth, u64 quick, u64 usual, bool probe)
 }
 
 /*
- * If a quarter of a probe's requests end at once, because they fail or a cache answers them, the
- * probe only raises a doubt, whatever time the other requests take. Three such probes show that the
- * device answers at once. Results between probes never show this.
+ * Requests end at once if they fail or a cache answers them. If a quarter of a probe's requests do,
+ * the probe only raises a doubt, whatever time the other requests take. Three such probes show that
+ * the device answers at once. Results between probes never show this.
  */
 static void test_at_once_is_doubted(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards: triage's trials find the budget that is worth most (triage/knee.h), beside reads and
- * writes of any size, on a modelled drive, even if the drive itself is slow at times.
+ * writes of any size on a modelled drive. They do so even if the drive itself is slow at times.
  * No fixed budget with as short a P99 lets much more bulk through. This file also tests the
  * arithmetic. Run with: make -C kernel unit
  */

@@ -648,8 +648,8 @@ static void test_light_cgroup_on_another_queue(void)
 /*
  * A cgroup of weight 10000 reads on two hardware queues, another one of weight 1 or 100 on a third.
  * The two queues have equal parts, whatever the size of requests, although the third leaves the
- * device to them most of the time. If the third kept tg_budget.turn from rising, the virtual time
- * at which a queue begins, both queues would have the largest lead over it that counts
+ * device to them most of the time. If the third kept tg_budget.turn (the virtual time at which a
+ * queue begins) from rising, both queues would have the largest lead over it that counts
  * (TG_LEAD_MAX). Then the one that asks first would have up to 99.6 %.
  */
 static void test_light_cgroup_yields(void)
@@ -1094,11 +1094,11 @@ static void test_lane_owes(void)
 }
 
 /*
- * A cgroup has many processes that ask for little, with requests so long that after two of them a
- * flow no longer goes first (it is not sparse). All these requests are charged to the cgroup's
- * share of urgent requests. So the cgroup is beyond its share, and none of them is urgent, even
- * with a budget so large that they hardly wait. If only requests of sparse flows were charged, six
- * urgent ones would be in the device on average, and no budget would protect another cgroup's
+ * A cgroup has many processes that ask for little. Their requests are so long that after two of
+ * them a flow no longer goes first (it is not sparse). All these requests are charged to the
+ * cgroup's share of urgent requests. So the cgroup is beyond its share, and none of them is urgent,
+ * even with a budget so large that they hardly wait. If only requests of sparse flows were charged,
+ * six urgent ones would be in the device on average, and no budget would protect another cgroup's
  * reader from them.
  */
 static void test_long_requests_of_many(void)
@@ -1309,8 +1309,8 @@ static void test_reserved_is_no_turn(void)
 /*
  * Beyond its cgroup's share, HIGH is bulk, and goes within the budget like all bulk. Beside another
  * cgroup's few small requests of bulk, large requests of HIGH have at least the half that is due to
- * them. With a budget far below the cost of a large request they have no more, and a small request
- * may wait for the gap after a large one.
+ * them. With a budget far below the cost of a large request they have no more. A small request
+ * may then wait for the gap after a large one.
  */
 static void test_large_high_is_bulk(void)
 {
@@ -1410,9 +1410,9 @@ static void test_after_stop(void)
  * Beside HIGH, flows of NORMAL that ask for little (sparse flows) could use the whole device. They
  * leave the other flows of their class (the backlog) one part in 17 (TG_SPARSE_TURNS_FLASH is 16),
  * whatever the sizes of the backlog's requests. If the backlog got one request each time that it is
- * due, and not one turn, it would have 0.7 % with 4 KiB, and 55 % with 1 MiB. With one request of 1
- * MiB at a time, it would also have 55 % if tg_flow_next() forgot the debt while the backlog is
- * empty.
+ * due, and not one turn, it would have 0.7 % with 4 KiB, and 55 % with 1 MiB. With one request
+ * of 1 MiB at a time, it would also have 55 % if tg_flow_next() forgot the debt while the backlog
+ * is empty.
  */
 static void test_backlog_beside_sparse(void)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: a request on any of a device's hardware queues is served when the queues are
-#         run, even if the previous scheduler had a single queue for all of them.
+#         run. This holds even if the previous scheduler had a single queue for all of them.
 # Needs: gatedisk; a CPU for each of several hardware queues
 # Machine: vm 4
 . "${0%/*}/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: a reader of the highest class finds a free tag, even if many processes of the
-#         lowest class together ask for more tags than there are, and each for only a few.
+# Guards: a reader of the highest class finds a free tag beside many processes of the lowest
+#         class. Together these ask for more tags than there are, but each for only a few.
 # Needs: modeldisk, fio; a scheduler that keeps tags free
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: on flash a process without a priority that reads one block at a time stays protected
-#         from bulk, even if a process of the highest class reads now and then.
+#         from bulk. This holds even if a process of the highest class reads now and then.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim
 . "${0%/*}/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: on a disk with a write cache, a process that flushes each of its writes does not wait for
-#         a cache full of bulk's writes, nor for bulk's reads. This holds for a process of HIGH, and
+# Guards: on a disk with a write cache, a process flushes each of its writes. It does not wait for a
+#         cache full of bulk's writes, nor for bulk's reads. This holds for a process of HIGH, and
 #         for one with bulk's priority. Bulk has turns of the arm meanwhile.
 # Needs: modeldisk, fio; a scheduler that anticipates (anticipation)
 # Machine: sim

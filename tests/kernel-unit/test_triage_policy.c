@@ -157,7 +157,7 @@ static void test_classes_that_write(void)
 			.priority = LOW, .writes = true, .bytes = loads[i].low,
 			.depth = loads[i].depth,
 		});
-		/* In this time the pace allows 400 of the largest requests, and 20 for 5 %. */
+		/* The pace allows 400 of the largest requests in this time: 5 % of them are 20. */
 		writes = max(loads[i].normal, loads[i].low) / SZ_1K;
 		settle_and_measure(max(2 * SECOND, 400 * SECOND * writes / loads[i].pace));
 		expect_near("LOW's share of the pace", part_of_pace(low), loads[i].share / 100.,
@@ -190,7 +190,8 @@ static void test_share_is_no_limit(void)
 /*
  * Two processes that write have equal parts of the pace, even if one of them has one write at a
  * time, and a third process reads. The reader gets turns while the pace holds writes. If these
- * turns paid the debt of the process with one write at a time, that process would have 95 %.
+ * turns paid the debt of the process with one write at a time, that process would have 95 % of the
+ * pace.
  */
 static void test_one_write_at_a_time(void)
 {
@@ -214,8 +215,8 @@ static void test_one_write_at_a_time(void)
 }
 
 /*
- * Run a process that writes on each of @nr_shards hardware queues, and one that reads requests of
- * @bytes on each of the first @readers of them. Check that all queues have equal parts of the pace.
+ * On each of @nr_shards hardware queues run a process that writes, and on each of the first @readers
+ * of them one that reads requests of @bytes. Check that all queues have equal parts of the pace.
  */
 static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int readers, u32 bytes)
 {

@@ -215,8 +215,9 @@ static void test_one_write_at_a_time(void)
 }
 
 /*
- * On each of @nr_shards hardware queues run a process that writes, and on each of the first @readers
- * of them one that reads requests of @bytes. Check that all queues have equal parts of the pace.
+ * On each of @nr_shards hardware queues run a process that writes, and on each of the first
+ * @readers of them one that reads requests of @bytes. Check that all queues have equal parts of the
+ * pace.
  */
 static void expect_equal_shards(unsigned int nr_shards, u64 room, unsigned int readers, u32 bytes)
 {

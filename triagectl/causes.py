@@ -238,9 +238,10 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
             more = "without a scheduler tags are the device's own: choose a scheduler, or " + more
+        several = f"; each of the {place.queues} hardware queues has" if place.queues > 1 else " of"
         return Cause(
             "tag",
-            f"{taken.total()} of {place.tags * place.queues} tags were taken, so it had no place",
+            f"others had {taken.total()}{several} {place.tags} tags, so it had no place",
             more,
             taken,
         )

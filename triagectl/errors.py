@@ -19,7 +19,7 @@ class RequestError(CtlError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
     """Return the error for an unknown name. Its text suggests the nearest known name."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f": did you mean '{near[0]}'?" if near else "."
     return RequestError(f"unknown {kind} '{name}'{hint} There are: {', '.join(names) or 'none'}.")

@@ -76,7 +76,26 @@ def test_an_option_that_would_be_passed_over(
 def test_a_message_about_an_unknown_name_is_of_sentences(
     unknown: Callable[[str, str, list[str]], Exception], name: str, said: str
 ) -> None:
-    assert str(unknown("scheduler", name, ["kyber", "bfq"])) == said
+    assert str(unknown("scheduler", name, ["kyber", "bfq", "kyber"])) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--minutes 0", "--minutes: give more than 0"),
+        ("--minutes -1", "--minutes: give more than 0"),
+        ("--minutes nan", "--minutes: give more than 0"),
+        ("--seeds 0", "--cpus and --seeds are 1 at least"),
+        ("--cpus 0", "--cpus and --seeds are 1 at least"),
+        ("--replay 7 --seed 1", "--replay is one storm: give no --seed, --seeds or --minutes"),
+        ("--replay 7 --minutes 0", "--replay is one storm: give no --seed, --seeds or --minutes"),
+    ],
+)
+def test_a_storm_that_would_run_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    assert cli.main(["storm", "triage", *words.split()]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_message_names_an_argument_as_the_help_does(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,14 +32,18 @@ def request(
 
 
 def cause(
-    victim: Request, others: Sequence[Request], held: Sequence[float] = (), **place: object
+    victim: Request,
+    others: Sequence[Request],
+    held: Sequence[float] = (),
+    queues: int = 1,
+    **place: object,
 ) -> Cause:
     tunables = {key: str(value) for key, value in place.items() if key.startswith("limit_")}
     scheduler = str(place.get("scheduler", "triage"))
     wbt = 75000 if place.get("wbt") else 0
     arm = bool(place.get("rotational"))
     seen = Seen(
-        Place(scheduler, tunables, tags=64, queues=1, wbt_us=wbt, rotational=arm),
+        Place(scheduler, tunables, tags=64, queues=queues, wbt_us=wbt, rotational=arm),
         [victim, *others],
         lambda one: one.of,
         [int(time * MS) for time in held],
@@ -103,6 +107,14 @@ def test_a_tag() -> None:
     assert found.name == "tag"
     assert found.others[OTHER] >= 58
     assert "nr_requests" in found.do
+    assert found.text == "others had 64 of 64 tags, so it had no place"
+
+
+def test_a_tag_of_one_of_several_queues() -> None:
+    holding = [request(OTHER, 0, 1, 2, 30 + n / 2) for n in range(70)]
+    found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*holding, *alone()], queues=4)
+    assert found.name == "tag"
+    assert found.text.startswith("others had 70; each of the 4 hardware queues has 64 tags")
 
 
 def test_a_tag_between_two_owners() -> None:

@@ -24,7 +24,7 @@ _LAST_TOLD = 24
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `storm`."""
     parser.add_argument("scheduler", metavar="SCHEDULER", help="see ./triage list")
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="the first (default 1)")
+    parser.add_argument("--seed", metavar="N", type=int, help="the first (default 1)")
     parser.add_argument("--seeds", metavar="COUNT", type=int, help=f"how many (default {_SEEDS})")
     parser.add_argument("--minutes", metavar="M", type=float, help="go on for so long")
     parser.add_argument(
@@ -44,10 +44,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _storm(given: argparse.Namespace) -> int:
-    if given.replay and (given.seeds or given.minutes):
-        raise RequestError("--replay is one storm: give no --seeds or --minutes")
+    if given.replay and {given.seed, given.seeds, given.minutes} != {None}:
+        raise RequestError("--replay is one storm: give no --seed, --seeds or --minutes")
     if given.cpus < 1 or (given.seeds is not None and given.seeds < 1):
         raise RequestError("--cpus and --seeds are 1 at least")
+    if given.minutes is not None and not given.minutes > 0:
+        raise RequestError("--minutes: give more than 0")
     kernel, files = verifying.prepared(given, with_yield_points=True)
     debug = kernel.release.endswith(kernels.DEBUG) or given.kernel.endswith(kernels.DEBUG)
     tools.require(tools.RUN)
@@ -55,7 +57,7 @@ def _storm(given: argparse.Namespace) -> int:
         storms = iter([storm.parse_replay(given.replay, debug)])
         count: int | None = 1
     else:
-        seeds = itertools.count(given.seed)
+        seeds = itertools.count(1 if given.seed is None else given.seed)
         count = given.seeds or (None if given.minutes else _SEEDS)
         storms = (storm.whole(storm.make(seed, debug)) for seed in itertools.islice(seeds, count))
     out = rundir.new_folder(given.out, f"storm-{given.scheduler}")

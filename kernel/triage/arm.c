@@ -4,9 +4,10 @@
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
  * Without turns, a request of bulk would go between any two requests of this submitter, and cost
- * two seeks: to bulk's place and back. A turn of bulk ends once it has used up a cost or a time.
- * Until then urgent requests are held, so that the arm stays with bulk's stream, which soon asks
- * for more.
+ * two seeks: to bulk's place and back. A turn of bulk has a length, in ns. It ends once
+ * this time has passed, or once the cost of the bulk that was sent in it exceeds this length. Until
+ * then urgent requests are held, so that the arm stays with bulk's stream, which soon asks for
+ * more.
  */
 #include <linux/ktime.h>
 
@@ -16,7 +17,8 @@
 
 /*
  * The pause between two turns of bulk, as a multiple of the longer of two times: a seek, and the
- * service time of a slow urgent request without bulk (tg_controller.tail).
+ * service time of a slow urgent request without bulk (tg_controller.tail). PAUSE_HIGH applies while
+ * requests of HIGH come, PAUSE while only other urgent requests do.
  */
 #define TG_ARM_PAUSE_HIGH 18
 #define TG_ARM_PAUSE 3
@@ -44,8 +46,8 @@ static u64 tg_arm_pause(const struct tg_data *tg, bool high)
  * Return the length of bulk's turn, in ns:
  * - If the user has set the budget, a turn is as long as the budget.
  * - With a target, it is the target minus the service time of a slow urgent request without bulk.
- * - With an exchange rate, it has the length that is worth most (turn.h), but beside HIGH no longer
- *   than with a target (tg_target()).
+ * - With an exchange rate, it has the length that is worth most (turn.h). Beside HIGH it is at most
+ *   as long as with a target (tg_target()).
  *
  * No turn is shorter than a seek. While the service time is not known, a turn is as long as a seek,
  * so one read goes.
@@ -67,9 +69,9 @@ static u64 tg_arm_length(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH came in
- * the second before the turn began, or later, the turn is at most as long as without HIGH, and the
- * pause is longer.
+ * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH has come
+ * since a second before the turn began, the turn is at most as long as without HIGH, and the pause
+ * is longer.
  */
 static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)
 {

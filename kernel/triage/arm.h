@@ -23,9 +23,9 @@ struct tg_arm_round {
  * @began_at: the same in jiffies
  * @spent: cost of the bulk that was sent in this turn, and of the seek to bulk's place, in ns;
  *	U64_MAX: bulk has yielded the rest of the turn (tg_arm_yield())
- * @for_high: the round that applies if a request of HIGH came in the second before the turn began,
- *	or later
- * @for_others: the round that applies if none came
+ * @for_high: the round that applies if a request of HIGH has come since a second before the turn
+ *	began
+ * @for_others: the round that applies if none has
  * @flush_seen_at: when tg_arm_opens_at() last found that the disk had a flush, in ns
  *
  * A disk has one shard. Its dispatcher writes these fields under the shard's lock. Completions and

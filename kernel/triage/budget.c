@@ -22,10 +22,10 @@
 #define TG_PATIENCE_DISK msecs_to_jiffies(1000)
 
 /*
- * A shard counts as ahead of the others by at most the cost of this many average requests, or its
- * last request's cost if that is more. Bulk that the shard sent while nothing limited
- * bulk, or because the bulk had aged, must not hold the shard back for long. 16 reads of 64 KiB
- * take flash a millisecond.
+ * A shard counts as ahead of the others by at most the cost of this many average requests, or by
+ * its last request's cost if that is more. Otherwise a shard that sent much bulk while nothing
+ * limited bulk, or aged bulk, would be held back for long. By the first guesses of costs
+ * (TG_COST_GUESS_FLASH), 16 reads of 64 KiB cost a millisecond.
  */
 #define TG_LEAD_MAX 16
 
@@ -264,10 +264,10 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 
 /*
  * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
- * unless it is NULL. Return NULL if cgroups do not share the device, or if no cgroup is due on a
- * shard that waits. All waiting shards must find the same shard: otherwise each might leave the
- * device to another. So leave out a shard on which no cgroup is due (the pace holds all of its
- * requests): no other shard can be compared with it.
+ * unless it is NULL. Return NULL if cgroups do not share the device, or if no cgroup is due on any
+ * waiting shard. All waiting shards must find the same shard: otherwise each might leave the device
+ * to another. So leave out a shard on which no cgroup is due, because the pace holds all requests
+ * of the shard: such a shard cannot be compared with others.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)

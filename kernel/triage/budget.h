@@ -18,7 +18,7 @@ struct tg_shard;
  *	returns false
  * @spells: number of times that an urgent request came while the device was not pressed; CPUs may
  *	count one of them twice
- * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk()
+ * @bulk_at: jiffies when bulk was last dispatched while tg_charges_bulk() was true
  * @bulk_seen: bulk was dispatched while @pressed; reset when @bulk_at is a second ago
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
  * @limited: the budget has held bulk back since the controller last reset this field
@@ -66,8 +66,8 @@ struct tg_budget {
  * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
  *	limit, and then the fields below are not valid
  * @inside: cost of all shards' bulk in the device, in ns
- * @first: the waiting shard whose due cgroup has had least of its share; NULL if no cgroup is due
- *	on a shard that waits, or if cgroups do not share the device
+ * @first: the waiting shard whose due cgroup has had least of its share; NULL if cgroups do not
+ *	share the device, or if no cgroup is due on any waiting shard
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not count
  * @least: the least tg_turn() of these shards; U64_MAX if none waits

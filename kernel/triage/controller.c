@@ -151,8 +151,8 @@ static void tg_probe_begin(struct tg_data *tg)
 
 /*
  * End a probe, and set the time of the next one: a multiple of this probe's length from now. The
- * length is the time from @probe_began, which leaves out the time to settle, to now, or to
- * @probe_until if that is earlier.
+ * length runs from @probe_began, when the device had settled, to now, or to @probe_until if that is
+ * earlier.
  */
 static void tg_probe_end(struct tg_data *tg)
 {

@@ -35,10 +35,10 @@
  *  5. A dispatcher that finds no request sets TG_HELD and looks once more.
  *  6. While a task inserts requests, only these requests keep the scheduler alive. Once pushed,
  *     they may complete, and the queue may change to another scheduler. So the task pushes them
- *     and looks at TG_HELD with preemption off, and tg_core_wait_for_inserters() waits for it.
- *     iosched_unregister() waits until the task has left the module's code. The block layer
- *     waits for dispatchers, completions, merges, and users of the files in sysfs. inspect.c
- *     waits for readers of those in debugfs.
+ *     and looks at TG_HELD with preemption off, and tg_core_wait_for_inserters() waits until
+ *     such a task has enabled preemption. iosched_unregister() waits until the task has left the
+ *     module's code. The block layer waits for dispatchers, completions, merges, and users of
+ *     the files in sysfs. inspect.c waits for readers of the files in debugfs.
  *
  * tests/proof/core.pml is a model of this file, with the same names and numbers of rules.
  */
@@ -63,14 +63,14 @@
 /* The longest hold. Then the watchdog ends it and runs the hardware queue. */
 #define TG_WATCHDOG_NS (10 * NSEC_PER_MSEC)
 /*
- * The shortest hold for the pace. Also the length of four other holds:
+ * The shortest hold for the pace. Four other holds last for at most this time:
  * - A shard leaves the device to the bulk of other shards, but no bulk is in the device, so no
  *   completion ends the hold.
- * - A cgroup is beyond its share, and a small budget holds bulk. That time counts as if all cgroups
- *   had used their parts of it, so this cgroup is soon within its share again.
- * - A disk's bulk is due, but could not go a moment ago: a probe keeps it out, or a flush has just
- *   ended.
- * - The policy says twice that a request may go, but finds none. That is a bug. This hold keeps the
+ * - A cgroup is beyond its share, and a small budget holds bulk. The time of such a hold counts as
+ *   if all cgroups had used their parts of it, so this cgroup is soon within its share again.
+ * - Bulk may have a disk's arm, but no request could go a moment ago: a probe keeps bulk out, a
+ *   flush has just ended, or the disk waits for a flow's next request.
+ * - The policy says twice that a request may go, but finds none. This is a bug. The hold keeps the
  *   CPU from looping.
  */
 #define TG_REST_NS NSEC_PER_MSEC
@@ -191,7 +191,7 @@ static noinline bool tg_some_ends_hold(struct tg_shard *shard, struct list_head 
 	return false;
 }
 
-/* Report insertions. Call this before the requests are pushed: then a dispatcher owns them. */
+/* Trace insertions. Call this before the requests are pushed: a dispatcher owns pushed requests. */
 static noinline void tg_trace_insertions(struct list_head *list)
 {
 	struct request *rq;
@@ -219,9 +219,9 @@ static __always_inline void tg_push(struct llist_head *inbox, struct llist_node 
  * task, without a lock.
  *
  * The block layer sets BLK_MQ_INSERT_AT_HEAD for requests that the driver sent back, but also for
- * new writes that had to wait for a flush. tg_prepare_request() has seen all of the latter. So the
- * flag counts only for a request that tg_prepare_request() has not seen (iosched_was_prepared()).
- * For the others, tg_requeue_request() sets tg_tag.returned.
+ * new writes that had to wait for a flush. tg_prepare_request() has seen all of these writes. So
+ * ignore the flag of a request that tg_prepare_request() has seen (iosched_was_prepared()): if the
+ * driver sent the request back, tg_requeue_request() has set tg_tag.returned.
  */
 void tg_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			blk_insert_t flags)

@@ -164,8 +164,9 @@ static inline void tg_cost_learn(struct tg_cost costs[TG_OPS],
  * @work: requests dispatched to the device, by enum tg_op
  * @elapsed: the length of that time, in ns
  *
- * This measure is rough, and must not change costs that are about right. So costs only rise, and
- * only if the costs of @work add up to less than half of the time for which the device was at work.
+ * The latency of urgent requests shows only roughly how busy the device was. It must not change
+ * costs that are about right. So costs only rise, and only if the costs of @work add up to less
+ * than half of the time for which the device was surely at work (TG_COST_BUSY_PART).
  */
 static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 				 const struct tg_work work[TG_OPS], u64 elapsed)

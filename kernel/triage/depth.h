@@ -49,13 +49,14 @@
 #define TG_DEPTH_CONFIRMED 3
 /*
  * A probe whose mean is less than half of a confirmed estimate raises a doubt. Either the estimate
- * came from another load, such as the reads of a boot, or a cache answered this probe. A probe
- * raises a doubt too if a quarter of its requests end at once (TG_DEPTH_AT_ONCE), although the
- * estimate is at least twice that: the requests may have failed. So the probe changes nothing, and
- * the next one comes soon. Such a result between probes changes nothing either. After DOUBTS
- * doubts, the result of the last such probe replaces the estimate. To wait for them costs only
- * milliseconds. If a cache's answers replaced the estimate, it would be too small, and hold bulk
- * for longer, because it grows slowly.
+ * came from another load, such as the reads of a boot, or a cache answered this probe. A probe also
+ * raises a doubt if a quarter of its requests end within TG_DEPTH_AT_ONCE, although the estimate is
+ * at least twice that time, and tg_depth.at_once is not set: the requests may have failed. Between
+ * probes, a result that is so quick is ignored. A probe that raises a doubt changes no estimate,
+ * and the next probe comes soon. But the probe that raises doubt number DOUBTS replaces the
+ * estimate by its result. To wait for this probe costs only milliseconds. If the first answers of a
+ * cache replaced the estimate, it would be too small. It would then hold bulk for longer, because
+ * it grows slowly.
  *
  * A probe that does not contradict the estimate takes one doubt back. It does not raise an estimate
  * that was doubted. Otherwise an estimate could grow although two probes in three contradict it.
@@ -118,8 +119,8 @@ struct tg_depth_samples {
  * struct tg_depth - the results of probes, and the budget for a target
  * @budget: cost that bulk may have in the device, in ns; TG_DEPTH_FIRST at first. All other fields
  *	are zero at first.
- * @rest: the part of what requests in time give back that @budget does not have yet, because it is
- *	less than 1 ns; in units of 1 / (TG_DEPTH_RARE - 1) ns
+ * @rest: a fraction of 1 ns that requests which met the target have given back, and that @budget
+ *	does not have yet; in units of 1 / (TG_DEPTH_RARE - 1) ns
  * @missed: a request has taken longer than the target
  * @known: @mean and @spread have values
  * @confirmed: a second result has confirmed @mean and @spread; reset with the last doubt
@@ -128,7 +129,7 @@ struct tg_depth_samples {
  * @mean: service time of urgent requests without bulk in the device, in ns
  * @spread: mean distance of these service times from @mean, in ns
  * @at_once: a quarter of the last result's samples were below TG_DEPTH_AT_ONCE. If a confirmed
- *	@mean is at least twice that, this takes TG_DEPTH_DOUBTS probes
+ *	@mean is at least twice that, this field is only set by the last doubt (TG_DEPTH_DOUBTS)
  * @spacing: time from the last probe to the next, as a multiple of the last probe's length
  * @in_probes: samples taken in probes, since such samples last gave a result
  * @between: samples taken while there was no bulk, since such samples last gave a result
@@ -164,8 +165,8 @@ struct tg_depth {
  * @depth: the estimates of their latency without bulk
  * @factor_pct: the target as a multiple of their 99th percentile without bulk, in hundredths
  *
- * The 99th percentile without bulk is taken to be three mean distances above the mean. A
- * uniform distribution has it at two, an exponential one at five.
+ * The 99th percentile without bulk is taken to be three times tg_depth.spread above the mean. In a
+ * uniform distribution it is two times the spread above the mean, in an exponential one five times.
  *
  * Return: ns
  */

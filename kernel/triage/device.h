@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Records requests on their way to the device and back: the code on every request's path.
- * device.c and the other parts have the code that only some requests need.
+ * Has the inline code that every request passes on its way to the device. device.c and the other
+ * parts have the code that only some requests need. device.c also records requests that come back.
  */
 #ifndef TG_DEVICE_H
 #define TG_DEVICE_H

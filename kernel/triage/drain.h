@@ -79,7 +79,7 @@
  * while flushes were quick.
  */
 #define TG_DRAIN_SURE 8
-/* The least pace, in KiB/s. If flushes are slow even then, the pace ends. */
+/* The least pace, in KiB/s. If flushes are slow even at this pace, the pace ends. */
 #define TG_DRAIN_PACE_LEAST 1024u
 
 /**
@@ -171,8 +171,8 @@ static inline u32 tg_drain_clamp(u64 pace)
 
 /*
  * Begin a trial. Its flushes count once the buffer is empty. The drive empties a full buffer in
- * @mean ns, or in twice that time while bulk fills the buffer half as fast. A flush that began
- * before the buffer was empty ends at most @mean ns after it is empty.
+ * @mean ns, or in twice that time while bulk fills the buffer at half the drive's rate. A flush
+ * that began before the buffer was empty ends at most @mean ns after it is empty.
  */
 static inline void tg_drain_try(struct tg_drain *drain, u64 mean, u32 rate, u64 now)
 {
@@ -289,10 +289,10 @@ static inline u64 tg_drain_rise(struct tg_drain *drain)
  * Learn from a period of @time ns in which flushes took @mean ns, and bulk wrote @rate KiB/s.
  *
  * While flushes are slow, the buffer is never empty, and the drive's rate follows from what bulk
- * wrote. The drive has written all of it, except for what the buffer holds more than before: the
- * growth of tg_drain.buffered times the drive's rate. If the drive's rate is below the estimate,
- * the estimate moves half way to it. It moves no further, because the mean times of two periods
- * show only roughly how full the buffer was when this period began and ended.
+ * wrote. Some of this data may have made the buffer longer: the growth of tg_drain.buffered times
+ * the drive's rate. The drive has written the rest. If the drive's rate is below the estimate, the
+ * estimate moves half way to it. It moves no further, because the mean times of two periods show
+ * only roughly how full the buffer was when this period began and ended.
  *
  * But the pace ends if flushes are slow although the pace did not limit bulk, or although the
  * estimate has fallen to half of the first one, or to the least pace. Then the drive has changed,
@@ -408,7 +408,8 @@ static inline void tg_drain_leave_out(struct tg_drain *drain, const struct tg_dr
  * @drain: the search; its pace is updated
  * @seen: what the device has done so far
  * @limited: the pace has held a write of bulk since this function last returned true
- * @exchange: the gain of bulk, in %, that is worth a delay of a flush by its time without bulk
+ * @exchange: the gain in bulk's throughput, in %, that makes up for a flush that takes
+ *	tg_drain.alone longer
  *
  * Return: true if a new period begins
  */
@@ -469,8 +470,8 @@ static inline bool tg_drain_see(struct tg_drain *drain, const struct tg_drain_se
  *
  * The pace holds none of these writes, however many there are. If the pace were charged for all of
  * them, they could hold bulk for ever. So it is charged for at most TG_DRAIN_PASSING of
- * TG_DRAIN_PASSING + 1 parts of the time. Bulk may have the rest of these parts after
- * TG_DRAIN_PERIOD.
+ * TG_DRAIN_PASSING + 1 parts of the time. Time that such writes do not use within TG_DRAIN_PERIOD
+ * is left to bulk.
  *
  * Return: how much of @cost to charge, in ns
  */

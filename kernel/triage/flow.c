@@ -100,10 +100,10 @@ static unsigned int tg_flows_wanted(unsigned int tags)
 
 /**
  * tg_flows_init() - set up a shard's flows
- * @shard: new
- * @tags: the number of requests that can be queued there at once
+ * @shard: a new shard
+ * @tags: the largest number of requests that the shard can have queued
  *
- * Return: 0, or -ENOMEM and nothing is allocated
+ * Return: 0; or -ENOMEM if nothing was allocated
  */
 int tg_flows_init(struct tg_shard *shard, unsigned int tags)
 {
@@ -491,9 +491,11 @@ static struct tg_flow *tg_flow_turn_of_others(struct tg_shard *shard, struct tg_
 }
 
 /*
- * Return the next request of a class's backlog. Return NULL if the backlog is empty, or if the pace
- * holds all of it. Also return NULL if the disk waits (tg_head.awaited) for a flow of this class,
- * of a more urgent class or of another cgroup.
+ * Return the next request of a class's backlog. Return NULL in three cases:
+ * - The backlog is empty, or the pace holds all of it.
+ * - The disk waits (tg_head.awaited) for a flow of this class, of a more urgent class or of another
+ *   cgroup, and no flow of the backlog is near the head (tg_disk_near()).
+ * - The next flow's only request stays queued, to wait for bios to merge with (tg_media_stays()).
  */
 struct request *tg_flow_next_bulk(struct tg_shard *shard, struct tg_lane *lane,
 				  enum prio_class of, enum tg_reason *reason)

@@ -18,8 +18,8 @@ struct tg_shard;
 #define TG_FLOW_COMMON U16_MAX
 
 /**
- * struct tg_flow - queued requests of one submitter, cgroup and class on one shard, with
- *	hinting flags (tg_flags_hint()) or without
+ * struct tg_flow - queued requests of one submitter, cgroup and class on one shard: those with
+ *	hinting flags (tg_flags_hint()), or those without
  * @turn: entry in a list of its class while it has requests; else in tg_flows.idle. A common flow
  *	without requests is in no list
  * @node: entry in a list of tg_flows.buckets, once a submitter has used the flow. A common flow is

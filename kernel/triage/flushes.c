@@ -28,13 +28,14 @@
 #define TG_PACE_BURST_NS (2 * NSEC_PER_MSEC)
 /*
  * A shard may be ahead of another by what the pace allows in this time. A hold for the pace lasts
- * for at least a millisecond (TG_REST_NS), so a shard that waits may look again that late.
+ * for at least a millisecond (TG_REST_NS), so a waiting shard looks at the pace only after this
+ * time.
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
- * For this long after the pace held one of its writes, a shard, cgroup or class counts as waiting
- * for the pace: the longest hold, plus two ticks. After this time the others no longer leave the
- * pace to it: its driver may take no requests, or it may have no writes.
+ * After the pace held a write of a shard, cgroup or class, this shard, cgroup or class counts as
+ * waiting for the pace for this time: the longest hold, plus two ticks. After this time the others
+ * no longer leave the pace to it: its driver may take no requests, or it may have no writes.
  */
 #define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
@@ -141,7 +142,7 @@ void tg_pace_tell(struct tg_shard *shard)
 /*
  * Return whether a shard waits for the pace. A waiting shard chooses again after the longest hold
  * at the latest, unless its driver takes nothing or its CPU is busy. After TG_PACE_WAIT_JIFFIES
- * without a choice the shard counts no longer, so that others do not wait for it.
+ * without a choice the shard no longer counts as waiting, so that others do not wait for it.
  */
 static bool tg_waits_for_pace(const struct tg_shard *shard)
 {
@@ -183,7 +184,7 @@ static void tg_pace_turn_charge(struct tg_shard *shard, u64 cost)
 	WRITE_ONCE(shard->pace_turn, turn + cost);
 }
 
-/* Return how long the pace takes to allow a write of this length, in ns. */
+/* Return how long the pace takes to allow a write as long as @rq, in ns. */
 static u64 tg_pace_cost(const struct request *rq, u32 pace)
 {
 	return tg_limit_charged(0, 0, DIV_ROUND_UP(blk_rq_bytes(rq), SZ_1K), pace);
@@ -334,11 +335,15 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 }
 
 /*
- * Return the state of the pace for a shard. Of a burst (TG_PACE_BURST_NS), a shard leaves the first
- * half to other shards that have had less. It looks again after TG_REST_NS, before the second half
- * is over, so bulk loses nothing if the others do not write. Once the whole burst is unused, any
- * bulk may write. Otherwise a part of the pace would be lost: a class or cgroup that is due may
- * lack the device's time, and not write.
+ * Return the state of the pace for a shard. Bulk may write from TG_PACE_BURST_NS before
+ * tg_flushes.due on. But a shard that has had more of the pace than a waiting one
+ * (tg_pace_yields()) may write only from TG_PACE_LEAD_NS before this time on. Such a shard looks
+ * again after TG_REST_NS, so before tg_flushes.due. So no part of the pace is lost if the others do
+ * not write.
+ *
+ * From tg_flushes.due on any bulk may write, whichever class or cgroup is due. Otherwise a part of
+ * the pace would be lost if the class or cgroup that is due has used up its share of the device's
+ * time, and so does not write.
  */
 static enum tg_pace_state tg_pace_look(const struct tg_shard *shard)
 {

@@ -27,8 +27,10 @@ struct tg_shard;
  * @pace: the rate at which bulk may write, in KiB/s; 0: any
  * @limited: the pace has held a write of bulk since tg_drain_see() last began a period
  * @look_at: jiffies when the flushes are next counted
- * @due: the @due of tg_limit_charged() (limit.h), in ns; any CPU may update it without a lock
- * @passed_at: the @at of tg_drain_passes() (drain.h), in ns; any CPU may update it without a lock
+ * @due: when bulk at exactly the pace would have written all that the pace was charged for, in ns
+ *	(tg_limit_charged()); any CPU may update it without a lock
+ * @passed_at: the time up to which writes that the pace never holds have used up their part of it,
+ *	in ns (tg_drain_passes()); any CPU may update it without a lock
  * @turn: the virtual time at which a shard that joins the others begins, in ns. Each charged write
  *	sets it to the least tg_shard.pace_turn of the sender and of the waiting shards, but at most
  *	TG_PACE_LAG_NS behind the sender's. Any CPU may update it without a lock. If a race loses
@@ -36,8 +38,8 @@ struct tg_shard;
  * @lock: guards all below, and writes of @pace. Taken with trylock only: if another shard learns at
  *	this moment, this one need not.
  * @drain: the search for the pace
- * @busy: number of looks at which bulk was in the device, or requests were held
- * @idle: number of the other looks
+ * @busy: number of calls of tg_flushes_learn() that found bulk in the device, or a held shard
+ * @idle: number of its other calls
  */
 struct tg_flushes {
 	u32 pace;

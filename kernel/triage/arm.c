@@ -4,10 +4,9 @@
  *
  * A submitter that waits for each answer sends its next request as soon as it has the answer.
  * Without turns, a request of bulk would go between any two requests of this submitter, and cost
- * two seeks: to bulk's place and back. A turn of bulk has a length, in ns. It ends once
- * this time has passed, or once the cost of the bulk that was sent in it exceeds this length. Until
- * then urgent requests are held, so that the arm stays with bulk's stream, which soon asks for
- * more.
+ * two seeks: to bulk's place and back. A turn of bulk has a length, in ns. It ends once this time
+ * has passed, or once the cost of the bulk that was sent in it exceeds this length. Until then
+ * urgent requests are held, so that the arm stays with bulk's stream, which soon asks for more.
  */
 #include <linux/ktime.h>
 

@@ -23,9 +23,9 @@
 
 /*
  * A shard counts as ahead of the others by at most the cost of this many average requests, or by
- * its last request's cost if that is more. Otherwise a shard that sent much bulk while nothing
- * limited bulk, or aged bulk, would be held back for long. By the first guesses of costs
- * (TG_COST_GUESS_FLASH), 16 reads of 64 KiB cost a millisecond.
+ * its last request's cost if that is more. Otherwise bulk that the shard sent while nothing limited
+ * bulk, or because the bulk had aged, would hold the shard back for long. By the first guesses of
+ * costs (TG_COST_GUESS_FLASH), 16 reads of 64 KiB cost a millisecond.
  */
 #define TG_LEAD_MAX 16
 

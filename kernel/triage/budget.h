@@ -12,8 +12,8 @@ struct tg_shard;
 
 /**
  * struct tg_budget - the state of the limit on bulk, except for what the controller learns
- * @urgent_at: jiffies when an urgent request last came, began to be timed, or came back and taught
- *	the controller; a request with tg_tag.hinted does not count
+ * @urgent_at: jiffies when an urgent request last came, began to be timed, or came back and was
+ *	given to tg_learn_urgent(); a request with tg_tag.hinted does not count
  * @pressed: an urgent request has come; tg_bulk_may_go_pressed() resets this once tg_pressed()
  *	returns false
  * @spells: number of times that an urgent request came while the device was not pressed; CPUs may

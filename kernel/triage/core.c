@@ -18,8 +18,8 @@
  *     changed a gauge; a freed tag, after it has lowered nr_greedy; and the dispatch of an
  *     urgent request, after it has given bulk a grant (tg_grant()). A dispatcher that begins a
  *     hold sets nr_held and TG_HELD (tg_set_held()), and then looks at inbox, gauges,
- *     nr_greedy and grant. Each has a full barrier between its two steps. So if an event and a
- *     hold meet, at least one side sees the other.
+ *     nr_greedy and grant. Both the event and the dispatcher have a full barrier between their
+ *     two steps. So if an event and a hold meet, at least one side sees the other.
  *     After other events only the watchdog ends the hold:
  *     - time alone lets a request go: a limit or the pace opens, a gap ends, or HIGH has not
  *       come for a while;
@@ -658,7 +658,7 @@ static void tg_note_woken(struct tg_shard *shard)
 }
 
 /*
- * If bulk may go, wake up to @most held shards whose bulk is due, one after the other.
+ * If bulk may go, wake held shards whose bulk is due, one after the other, @most of them at most.
  * Called without a shard's lock, in any context.
  */
 void tg_wake(struct tg_data *tg, unsigned int most)

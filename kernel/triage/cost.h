@@ -33,7 +33,7 @@ struct tg_cost {
 	u32 per_kib;
 };
 
-/* The bounds of base and slope, in ns: less than any flash needs, and more than a disk's seek. */
+/* Bounds of base and slope, in ns. MIN is below any flash's, MAX is above a disk's seek. */
 #define TG_COST_MIN 16u
 #define TG_COST_MAX 100000000u
 

@@ -33,8 +33,8 @@ void tg_costs_init(struct tg_data *tg)
 /*
  * Return the least number of requests that a shard had in the device since costs were learnt last,
  * and begin to count anew. Return 0 if no request came back, because the device may be stuck then.
- * Also return 0 if the shard sent none: work is counted when a request is sent, so the work of that
- * time is not known then.
+ * Also return 0 if the shard sent none: work is counted when a request is sent, so nothing was
+ * counted for the work that the device did in this time.
  */
 static u64 tg_costs_fewest(struct tg_device *device)
 {

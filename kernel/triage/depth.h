@@ -34,8 +34,9 @@
 #define TG_DEPTH_CUT_SHIFT 4
 
 /*
- * The number of timed requests (samples) that give a result. If a result is larger than the
- * estimate, the estimate moves by 1/2^UP_SHIFT of the difference; if smaller, by 1/2^DOWN_SHIFT.
+ * The number of requests timed without bulk (samples) that give a result. If a result is larger
+ * than the estimate of the latency without bulk, the estimate moves by 1/2^UP_SHIFT of the
+ * difference; if smaller, by 1/2^DOWN_SHIFT.
  */
 #define TG_DEPTH_PROBE_SAMPLES 16
 #define TG_DEPTH_UP_SHIFT 3
@@ -71,8 +72,7 @@
  * Bulk in the device makes no request faster. So requests beside bulk call for a probe if this many
  * batches in a row (of PROBE_SAMPLES each) have means below the estimate. The estimate was probably
  * learnt from other requests: for example, from many processes whose cgroup has since gone beyond
- * its share. Where bulk delays no request, at most one batch in 16 is by chance the last of four in
- * a row.
+ * its share. Where bulk delays no request, at most one batch in 16 calls for a probe by chance.
  */
 #define TG_DEPTH_FASTER 4
 /*
@@ -97,7 +97,7 @@
  * A device that answers a quarter of its requests sooner than this, in ns, has no queue inside.
  * The submitting CPU does all the work, so a late request has waited for a CPU. A quarter
  * suffices, because the others may also have waited for a CPU. Fewer do not suffice, because
- * any device may refuse a few requests as quickly.
+ * any device may refuse a few requests within this time.
  */
 #define TG_DEPTH_AT_ONCE 5000
 

@@ -66,7 +66,10 @@ static void tg_send_before_bulk(struct tg_shard *shard, struct request *rq)
 	WRITE_ONCE(shard->granted, 1);
 }
 
-/* Count how long a request has waited. Mark it, so that its service time is counted too. */
+/*
+ * Add to a histogram how long a request has waited. Mark the request, so that its service time is
+ * added to another one.
+ */
 static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_tag *tag = tg_tag(rq);

@@ -112,8 +112,8 @@ static inline void tg_media_add(struct tg_shard *shard, struct tg_flow *flow,
 }
 
 /*
- * Record that a request leaves its flow for the device. Return the time that it takes beyond
- * its cost, in ns.
+ * Record that a request leaves its flow for the device. Return the time that the request takes
+ * beyond its cost, in ns: on a disk, the seek of a stream back to its position.
  */
 static inline u64 tg_media_take(struct tg_shard *shard, struct tg_flow *flow,
 				struct request *rq)
@@ -229,7 +229,10 @@ static inline bool tg_is_eager(const struct tg_data *tg, enum prio_class class,
 	       (class == PRIO_CLASS_NORMAL && tg_is_waited_for(rq) && !tg_little_is_bulk(tg));
 }
 
-/* Return whether a rate limit holds a class's requests, and no task waits until they are gone. */
+/*
+ * Return whether a rate limit holds a class's requests. None does while a task waits until they are
+ * gone.
+ */
 static inline bool tg_limit_holds(const struct tg_shard *shard, enum prio_class class)
 {
 	return unlikely(READ_ONCE(shard->tg->tunables.limited)) && tg_limit_is_all(shard, class);

@@ -263,8 +263,8 @@ static inline void tg_drain_tried(struct tg_drain *drain, u64 mean, u32 rate, u3
 }
 
 /*
- * Forget the last period. If a trial runs, end it without a result. Too much has changed since
- * @now, when the device was last seen.
+ * Forget the last period. If a trial runs, end it without a result. Call this if too much has
+ * changed since the device was last seen, at @now.
  */
 static inline void tg_drain_abandon(struct tg_drain *drain, u64 now)
 {

@@ -249,7 +249,7 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 	}
 }
 
-/* Return the level of a request's I/O priority, or 4 if its process has never set a priority. */
+/* Return the level of a request's I/O priority, or 4 if the request has no priority. */
 static u8 tg_level(struct request *rq)
 {
 	const unsigned short ioprio = req_get_ioprio(rq);

@@ -92,7 +92,7 @@ struct tg_arrivals {
 
 /**
  * struct tg_class - queued requests of one class and cgroup on one shard
- * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL
+ * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL has any
  * @sparse: the other sparse flows, in the order in which they joined
  * @backlog: all other flows with requests, in the order of their turns
  * @arrivals: the requests of all flows in these three lists

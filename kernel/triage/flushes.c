@@ -23,7 +23,8 @@
 #define TG_LOOK_JIFFIES nsecs_to_jiffies(TG_DRAIN_PERIOD)
 /*
  * The largest burst: what the pace allows in this time. A hold for the pace lasts for at least a
- * millisecond (TG_REST_NS), and a timer may be late. A larger burst would delay flushes more.
+ * millisecond (TG_REST_NS), and a timer may be late, so a smaller burst would lose a part of the
+ * pace. A larger burst would delay flushes more.
  */
 #define TG_PACE_BURST_NS (2 * NSEC_PER_MSEC)
 /*
@@ -33,9 +34,9 @@
  */
 #define TG_PACE_LEAD_NS NSEC_PER_MSEC
 /*
- * After the pace held a write of a shard, cgroup or class, this shard, cgroup or class counts as
- * waiting for the pace for this time: the longest hold, plus two ticks. After this time the others
- * no longer leave the pace to it: its driver may take no requests, or it may have no writes.
+ * For this long after the pace held a write of a shard, cgroup or class, the shard, cgroup or class
+ * counts as waiting for the pace. This is the longest hold plus two ticks. Afterwards the others no
+ * longer leave the pace to it: its driver may take no requests, or it may have no writes.
  */
 #define TG_PACE_WAIT_JIFFIES (nsecs_to_jiffies(TG_PACE_LAG_NS) + 2)
 
@@ -78,7 +79,7 @@ static u64 tg_written(const struct tg_data *tg)
  */
 noinline void tg_flushes_learn(struct tg_data *tg, struct request *rq)
 {
-	/* Do not count @rq itself as bulk in the device: it only goes now. */
+	/* Do not count @rq itself as bulk in the device: it is just being sent. */
 	const u32 sent = tg_tag(rq)->urgent ? 0 : tg_tag(rq)->cost;
 	const struct block_device *disk = tg->queue->disk->part0;
 	struct tg_flushes *flushes = &tg->flushes;
@@ -337,9 +338,9 @@ u64 tg_pace_opens_at(const struct tg_data *tg)
 /*
  * Return the state of the pace for a shard. Bulk may write from TG_PACE_BURST_NS before
  * tg_flushes.due on. But a shard that has had more of the pace than a waiting one
- * (tg_pace_yields()) may write only from TG_PACE_LEAD_NS before this time on. Such a shard looks
- * again after TG_REST_NS, so before tg_flushes.due. So no part of the pace is lost if the others do
- * not write.
+ * (tg_pace_yields()) may write only from TG_PACE_LEAD_NS before tg_flushes.due on. No part of the
+ * pace is lost if the others do not write: this shard looks again after TG_REST_NS, which is before
+ * tg_flushes.due.
  *
  * From tg_flushes.due on any bulk may write, whichever class or cgroup is due. Otherwise a part of
  * the pace would be lost if the class or cgroup that is due has used up its share of the device's

@@ -178,7 +178,7 @@ static inline void tg_cost_raise(struct tg_cost costs[TG_OPS],
 }
 
 /**
- * tg_cost_return() - let a raised cost go back
+ * tg_cost_return() - lower a raised cost again
  * @cost: the cost of one kind of requests; updated
  * @sure: the cost of this kind as last learnt from a busy device
  *

@@ -156,7 +156,10 @@ bool tg_arm_is_free(struct tg_data *tg)
 	return tg_arm_has_bulk(tg) || now >= tg_arm_opens_at(tg, now);
 }
 
-/* Return when bulk's turn ends, in ns. If bulk has no turn, return when its next turn may begin. */
+/*
+ * Return when bulk's turn ends at the latest, in ns. If bulk has no turn, return when its next turn
+ * may begin.
+ */
 u64 tg_arm_changes_at(struct tg_data *tg)
 {
 	return tg_arm_has_bulk(tg) ? tg_arm_ends_at(tg) : tg_arm_opens_at(tg, ktime_get_ns());

@@ -10,7 +10,8 @@ struct tg_data;
 /**
  * struct tg_arm_round - a turn of bulk, and the pause after it
  * @turn: length of the turn, in ns
- * @pause: time from the end of the turn until the next one is due, in ns
+ * @pause: length of the pause, in ns. The next turn is due @turn + @pause after this turn began,
+ *	even if this turn ended early.
  */
 struct tg_arm_round {
 	u64 turn;

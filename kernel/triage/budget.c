@@ -87,8 +87,8 @@ bool tg_pressed(const struct tg_data *tg)
 }
 
 /*
- * Return whether a budget is below the cost of one request. Then requests of bulk go one at a time,
- * with gaps between them.
+ * Return whether a budget is below the cost of one request. Then requests of bulk that go without a
+ * grant go one at a time, with gaps between them.
  */
 static bool tg_spaces(const struct tg_data *tg, u64 budget)
 {
@@ -166,8 +166,8 @@ static bool tg_bulk_fits(struct tg_data *tg, bool *patient)
 			return false;
 	}
 	/*
-	 * If no bulk is in the device, one request of bulk may go. But if the budget is below the
-	 * cost of one (tg_spaces()), this request may go only from @next_at on.
+	 * If no bulk is in the device, one request of bulk may go even without a grant. But if the
+	 * budget is below the cost of one (tg_spaces()), this request may go only from @next_at on.
 	 */
 	if (!inside)
 		return !tg_spaces(tg, budget) || ktime_get_ns() >= READ_ONCE(tg->budget.next_at);

@@ -23,7 +23,8 @@ struct tg_shard;
  * @written_at: jiffies when bulk other than reads was last dispatched while @pressed
  * @limited: the budget has held bulk back since the controller last reset this field
  * @bulk_cost: cost of a request of bulk, a moving average, in ns
- * @next_at: if the budget is below the cost of one request, no bulk may go before this time; ns
+ * @next_at: if the budget is below the cost of one request, bulk without a grant may not go before
+ *	this time; ns
  * @granted: cost that bulk may still send behind the last urgent request, in ns; below 0: bulk's
  *	debt. Atomic, because a lost charge would let bulk in twice, and a lost grant would keep it
  *	out.

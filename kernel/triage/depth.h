@@ -348,7 +348,7 @@ static inline void tg_depth_judge(struct tg_depth *depth, bool late, bool limite
 }
 
 /**
- * tg_depth_gap() - the pause of bulk after one of its requests
+ * tg_depth_gap() - the pause of bulk after one of its requests, unless bulk gets a grant
  * @budget: the limit on the cost of bulk, in ns
  * @floor: the average cost of a request of bulk, in ns
  * @cost: cost of the request that was just sent, in ns

@@ -62,7 +62,7 @@ struct tg_budget {
 /**
  * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
- * @gated: bulk may go only right behind an urgent request
+ * @gated: bulk waits for an urgent request, to go right behind it (tg_gated())
  * @patient: bulk is let in because none has gone for long; the caller of tg_parts_look() sets this
  * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
  *	limit, and then the fields below are not valid

@@ -30,8 +30,8 @@
 #define TG_HIGH_JIFFIES msecs_to_jiffies(32)
 
 /*
- * If the budget has room for fewer requests than this, bulk is gated: it goes only right behind
- * an urgent request.
+ * If the budget has room for fewer requests than this, bulk is gated: it goes right behind an
+ * urgent request, or after a short wait (tg_gate_opens_at()).
  */
 #define TG_GATED_REQUESTS 2
 
@@ -177,9 +177,10 @@ static inline u64 tg_budget_now(const struct tg_data *tg)
 }
 
 /*
- * Return whether bulk is gated: bulk has to wait for an urgent request, and goes right behind that
- * request. If the budget has room for several requests, this wait would only leave the device idle.
- * A disk has no gate, because it chooses by itself which request it serves first.
+ * Return whether bulk is gated: bulk waits for an urgent request, and goes right behind that
+ * request. After a short wait bulk goes anyway (tg_gate_opens_at()). If the budget has room for
+ * several requests, a wait would only leave the device idle. A disk has no gate, because it chooses
+ * by itself which request it serves first.
  */
 static inline bool tg_gated(const struct tg_data *tg, u64 budget)
 {

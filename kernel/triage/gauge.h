@@ -14,7 +14,7 @@
  */
 struct tg_gauge {
 	u64 sent;			/* the shard's lock guards writes; readers need no lock */
-	atomic64_t back;		/* completions add to it */
+	atomic64_t back;		/* a request adds to it when it completes or is sent back */
 };
 
 #define TG_GAUGE_SHIFT 40
@@ -48,10 +48,10 @@ static inline u64 tg_gauge_cost(const struct tg_gauge *gauge)
  * struct tg_device - one shard's requests in the device
  * @bulk: bulk in the device
  * @urgent: urgent requests in the device
- * @work: all requests that the shard has dispatched, by enum tg_op (TG_WORK_ONE); also read
- *	without the lock
- * @written: length of all writes that the shard has dispatched while the device was pressed, of
- *	bulk and beside bulk, in KiB; also read without the lock
+ * @work: number and length of the requests that the shard has dispatched so far, in one word for
+ *	each enum tg_op (TG_WORK_ONE); also read without the lock
+ * @written: length of the writes that the shard has dispatched while the device was pressed: those
+ *	of bulk, and urgent ones beside bulk; in KiB; also read without the lock
  * @fewest: least number of the shard's requests in the device since costs were learnt last, or
  *	U32_MAX if the shard has sent none since. The CPU that learns costs reads and resets it,
  *	without this shard's lock.

@@ -22,30 +22,31 @@
 #include "device.h"
 #include "triage.h"
 
-/* Bounds and default of a weight: the same as for io.weight, so systemd's IOWeight= fits. */
+/* Bounds and default of a weight: as for io.weight, so any IOWeight= of systemd is valid here. */
 #define TG_WEIGHT_MIN 1
 #define TG_WEIGHT_MAX 10000
 #define TG_WEIGHT_DEFAULT 100
 /*
- * A cgroup crowds others only if more than this many of each 64 tags have queued requests. With
- * fewer, the device takes each request at once, and a limit would only keep the cgroup from using
- * the device's whole depth.
+ * A cgroup crowds others only if queued requests hold more than this many of each 64 tags. If they
+ * hold fewer, the device takes each request at once, and a limit would only keep the cgroup from
+ * using the device's whole depth.
  */
 #define TG_CROWD 8
 /*
- * A cgroup counts as asking in the interval of this length in which it asked, and in the next one.
- * A shard that waits looks at its queues at least every 10 ms (TG_WATCHDOG_NS), and then its
- * cgroups ask again.
+ * Time is divided into intervals of this length. A cgroup that asks for device time counts as
+ * asking until the end of the next interval. A shard that waits looks at its queues at least every
+ * 10 ms (TG_WATCHDOG_NS), and then its cgroups ask again.
  */
 #define TG_ASKS_JIFFIES msecs_to_jiffies(20)
 /* The value of tg_account.part that stands for the whole device. */
 #define TG_WHOLE BIT_ULL(32)
 /*
- * The most device time by which the reach grows at once, in ns. More would not help any cgroup:
- * what it has not used, it keeps only up to one slack (tg_account_use()).
+ * tg_account.reach grows for at most this much device time at once, in ns, so that its computation
+ * fits 64 bits. More would help no cgroup: of what a cgroup has not used, it keeps only one slack
+ * (tg_account_use()).
  */
 #define TG_REACH_MAX ((s64)NSEC_PER_SEC)
-/* The least virtual time by which the reach grows at once, in ns. So rounding takes at most 1 %. */
+/* tg_account.reach grows by at least this much at once, in ns. So rounding takes at most 1 %. */
 #define TG_REACH_LEAST 100
 
 /* Record in @at that something happened in this tick. Write once a tick: many CPUs read @at. */
@@ -130,9 +131,10 @@ static void tg_raise(atomic64_t *time, u64 least)
 }
 
 /*
- * Return how far a cgroup may be ahead while it is within its share, in ns of virtual time. After a
- * pause it may be behind by at least as much (tg_account_join()). This is TG_SPARSE_DEBT turns, the
- * largest debt with which a flow is sparse. For the pace it is the longest hold.
+ * Return the slack, in ns of virtual time: a cgroup counts as within its share until it is ahead of
+ * the share by more than this. A cgroup that comes after a pause keeps at least this much of what
+ * it lacks (tg_account_join()). The slack is TG_SPARSE_DEBT turns, the largest debt with which a
+ * flow is sparse. For the pace, the slack is the longest hold.
  */
 static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *account,
 			    enum tg_shared of)
@@ -143,10 +145,10 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 }
 
 /*
- * Let an account begin where its siblings are, after a pause. It keeps what it lacks of its share,
- * up to a bound, because a cgroup also pauses while all its requests are in the device. The bound
- * is a few turns, or what the device does until a request comes back (on flash, tg_controller.room)
- * if that is more.
+ * Let an account begin where its siblings are, after a pause. The account keeps what it lacks of
+ * its share, up to a bound, because a cgroup also pauses while all its requests are in the device.
+ * The bound is tg_account_slack(). For the time of a flash device it is the room
+ * (tg_controller.room) if that is more: about what the device serves until a request comes back.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
@@ -183,9 +185,9 @@ static void tg_account_is_due(const struct tg_account *account, enum tg_shared o
 
 /*
  * Charge an account, and those above it. When bulk goes, tg_account_is_due() raises the parent's
- * tg_had.now. Urgent requests do not wait until their cgroup is due, so they raise it here: to the
- * account's time less the longest hold. Otherwise the cgroup's bulk would later wait until a cgroup
- * that joins has caught up.
+ * tg_had.now. Urgent requests do not wait until their cgroup is due, so raise it here for them: to
+ * the account's time less the longest hold. Otherwise the cgroup's bulk would later wait until a
+ * cgroup that joins has caught up.
  */
 static void tg_account_charge(const struct tg_data *tg, struct tg_account *account,
 			      enum tg_shared of, bool urgent, u64 cost)
@@ -443,8 +445,9 @@ static bool tg_accounts_may_exceed(const struct tg_data *tg, const struct tg_acc
 
 /*
  * Return whether a lane's cgroup is beyond its share, so that all its requests are bulk. Only
- * cgroups that ask now have a share. So if no other cgroup asks, let this one be due, so that it is
- * no longer ahead. If *@clock is 0, set it to the clock of the device's cgroups.
+ * cgroups that ask now have a share. So a cgroup is not beyond its share if no sibling asks: then
+ * raise @now and @reach of the account above, so that the cgroup is no longer ahead. If *@clock is
+ * 0, set it to the clock of the device's cgroups.
  */
 static bool tg_lane_exceeds(const struct tg_shard *shard, const struct tg_lane *lane, u64 *clock)
 {
@@ -483,7 +486,10 @@ bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *l
 	return tg_lane_exceeds(shard, lane, &clock);
 }
 
-/* Return whether a lane's cgroup is due before any that was due at the shard's last choice. */
+/*
+ * Return whether a lane's cgroup has had less than the cgroup that was due at the shard's last
+ * choice. Return true if none was due then.
+ */
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane)
 {
 	const struct tg_account *due;
@@ -583,8 +589,8 @@ static void tg_lane_settle(struct tg_shard *shard, struct tg_lane *lane, bool se
 /*
  * Let a lane's cgroup owe for a request that goes to the device. @eager says that it is eager, or
  * that it goes while eager requests of the lane wait. @time is its cost and, on a disk, the time of
- * a stream's seek (tg_disk_take()). @owes_eager leaves out this seek, because tg_groups.clock, with
- * which it is compared, counts only costs.
+ * a stream's seek (tg_disk_take()). @owes_eager leaves out this seek, because it is later compared
+ * with tg_groups.clock, which counts only costs.
  */
 static void tg_lane_owe(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			bool eager, u64 time)
@@ -623,9 +629,10 @@ bool tg_lane_only_exceeds(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for the shard's only request. All CPUs share the accounts, so writes to
- * them are slow. So the lane may owe for its requests of one tick, up to a turn. But if a small
- * budget has held bulk, bulk that goes is charged at once, because this ends the hold.
+ * Charge a lane's cgroup for the shard's only request. Writes to the accounts are slow, because all
+ * CPUs share them. So the lane may owe for its requests of one tick, up to a turn. But charge bulk
+ * at once if a small budget has held bulk until now: the charge also records that this hold is over
+ * (tg_groups_advance()).
  */
 void tg_lane_charge_only(struct tg_shard *shard, struct tg_lane *lane, struct request *rq,
 			 bool eager)
@@ -771,8 +778,8 @@ static bool tg_lane_is_before(const struct tg_lane *lane, const struct tg_lane *
 
 /*
  * Return whether rate limits or the pace hold all requests of a lane. If the pace holds all of a
- * class, record that here: while other lanes may send, no choice asks this class for a request, and
- * so none would record it.
+ * class, record that here: tg_choose() may find a request in another lane first, and then nothing
+ * else would record it.
  */
 static bool tg_lane_is_held(struct tg_shard *shard, struct tg_lane *lane)
 {
@@ -884,7 +891,8 @@ struct tg_cgroup {
  * @data: the block layer's part
  * @weight: its weight on this device, or 0 to use that of struct tg_cgroup. Guarded by the blkcg's
  *	lock
- * @all: account of the cgroup with those below it; the first request sets @parent
+ * @all: account of the cgroup and of those below it; it has no parent before the cgroup's first
+ *	request (tg_group_link())
  * @own: account of the cgroup's own requests, which share with the cgroups below it
  * @rcu: delays freeing the memory, because tg_groups_lead(), tg_lane_precedes() and
  *	tg_lane_of_current() may still read it

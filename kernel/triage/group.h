@@ -41,11 +41,11 @@ enum tg_shared {
 /**
  * struct tg_had - how much of the device's time, or of the pace, a cgroup has used
  * @time: virtual time: the cost of its requests, in ns, times 100, divided by its weight
- * @now: the virtual time at which a child begins after a pause, less what the child keeps
- *	(tg_account_join()). @now only rises. When bulk goes, it rises to the @time of the child
- *	that is due (for the pace: of the child that writes). When an urgent request goes, it rises
- *	to the @time of the child that sends it, less the longest hold. A child that is beyond its
- *	share while no other child asks raises @now to its own @time.
+ * @now: the virtual time at which a child begins after a pause; the child may begin earlier by what
+ *	it keeps (tg_account_join()). @now only rises. When bulk goes, @now rises to the @time of
+ *	the child that is due (for the pace: of the child that writes). When an urgent request goes,
+ *	@now rises to the @time of the child that sends it, less the longest hold. A child that is
+ *	beyond its share while no other child asks raises @now to its own @time.
  */
 struct tg_had {
 	atomic64_t time;
@@ -62,9 +62,9 @@ struct tg_had {
  * @used: the virtual time that these requests have used: eager ones, others of a submitter that
  *	asks for little, and any that went while eager ones waited. It stays near the parent's
  *	@reach (tg_account_use()).
- * @reach: the virtual time that each child has been due; a child whose @used exceeds it by more
- *	than a few turns is beyond its share. As device time passes, @reach grows by this account's
- *	part of that time, divided by the weights of the children that ask
+ * @reach: the virtual time that each child's share has allowed so far; a child whose @used exceeds
+ *	it by more than tg_account_slack() is beyond its share. As device time passes, @reach grows
+ *	by this account's part of that time, divided by the weights of the children that ask
  * @reach_at: the time of tg_groups.clock up to which @reach counts
  * @part: its part of the device when it last asked, in units of 1 / TG_WHOLE
  * @asked: number of the interval (TG_ASKS_JIFFIES) in which it last asked for device time

@@ -210,9 +210,9 @@ void tg_inspect_exit(struct tg_data *tg)
 #ifdef CONFIG_BLK_DEBUG_FS
 
 /*
- * Show a queue's scheduler. The lock keeps the scheduler alive while it is shown. Since
- * 6.16 a debugfs file may be read after its scheduler has gone, and the queue may have another one
- * by then.
+ * Show a queue's scheduler. The lock keeps the scheduler alive while it is shown. Since Linux 6.16
+ * a debugfs file may be read after its scheduler has gone. By then the queue may have another
+ * scheduler.
  */
 static int tg_show(struct request_queue *q, struct seq_file *m,
 		   void (*show)(struct tg_data *tg, struct seq_file *m))

@@ -9,12 +9,13 @@
  *
  *	worth = ln(bulk served a second) - exchange * (slow requests' latency / alone)
  *
- * This is throughput minus delay at a price, as in the theory of congestion control. Now and then
- * the controller tries a budget larger or smaller by half an octave (a factor of 1.41). A trial
- * goes on until it is clear which of the two budgets is worth more. The controller keeps that
- * budget. Only the difference of two worths decides, and both are measured beside bulk. So delays
- * that bulk does not cause are in both and cancel: the device's own slow reads, flushes, garbage
- * collection, and requests that bypass the scheduler.
+ * Here "alone" is the latency of a slow request without bulk. The worth is throughput minus delay
+ * at a price, as in the theory of congestion control. Now and then the controller tries a budget
+ * larger or smaller by half an octave (a factor of 1.41). A trial goes on until it is clear which
+ * of the two budgets is worth more. The controller keeps that budget. Only the difference of two
+ * worths decides, and both are measured beside bulk. So delays that bulk does not cause are in both
+ * and cancel: the device's own slow reads, flushes, garbage collection, and requests that bypass
+ * the scheduler.
  *
  * Pure functions that also compile in user space, where they are tested with models.
  */
@@ -37,9 +38,12 @@
 #define TG_KNEE_BIN_SHIFT 7
 #define TG_KNEE_BINS 48
 
-/* The number of requests in one trial; its slowest eighth is 20 requests. */
+/*
+ * A budget is judged by at least this many counted requests, of which half must be new. The slowest
+ * eighth of them is 20 requests.
+ */
 #define TG_KNEE_DWELL 160
-/* One request in this many is a slow one. */
+/* The slow requests are the slowest one in this many. */
 #define TG_KNEE_SLOWEST 8
 /*
  * The counts of a budget are halved once they have this many requests, and twice the bulk that a
@@ -88,8 +92,8 @@
 /**
  * struct tg_knee_seen - the urgent requests counted with one budget
  * @n: number of urgent requests that came while the budget limited bulk
- * @time: sum of the times since the request before each of them, in ns
- * @work: cost of the bulk that was served in these times, in ns
+ * @time: sum over these requests of the time since the request before, in ns
+ * @work: cost of the bulk that was served in this time, in ns
  * @bins: number of these requests by latency
  */
 struct tg_knee_seen {
@@ -121,9 +125,9 @@ enum tg_knee_place {
  *	trial's length
  * @took: number of requests since a trial last began or ended
  * @settling: how many of the @took requests came before @settled_at
- * @counted: how many of the @took requests came later, while the budget limited bulk. Requests are
- *	left out that came more than TG_KNEE_PAUSE after the request before, or as the first after a
- *	probe or a pause of bulk (tg_knee_interrupt())
+ * @counted: how many of the @took requests came later, while the budget limited bulk. A request
+ *	does not count if it came more than TG_KNEE_PAUSE after the one before, or was the first
+ *	after a probe or after a pause of bulk (tg_knee_interrupt())
  * @worth: worth of @budget after the last trial, in 1/1024 of an octave
  * @last_at: when the last request came, in ns; 0: the time since then does not count
  * @last_work: cost of all bulk served until then, in ns

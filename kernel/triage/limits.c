@@ -93,9 +93,9 @@ static void tg_limit_take(atomic64_t *due, u64 now, u32 units, u32 rate)
 }
 
 /*
- * Charge a dispatched request to its class's limits. Do not charge a request that passes a closed
- * limit because a freeze, or a CPU that goes offline, waits for it. If such requests were charged,
- * a whole backlog of them would block the class for minutes.
+ * Charge a dispatched request to its class's limits. But while a freeze, or a CPU that goes
+ * offline, waits for requests, they go even if their class has reached a limit. Do not charge them
+ * then: a whole backlog of them would block the class for minutes.
  */
 void tg_limit_charge(struct tg_shard *shard, struct request *rq)
 {

@@ -2,9 +2,9 @@
 /*
  * Chooses a flow's next request. On flash it is the oldest. On a disk it is the next one by sector
  * behind the flow's last request, unless the oldest has waited for too long. The disk waits for a
- * moment for a sequential flow whose submitter is about to ask for more, or whose small request
- * is about to grow. Meanwhile it serves requests of other flows near the head, because several
- * submitters may read one file together.
+ * moment for a sequential flow, if the flow's submitter is about to ask for more, or if more bios
+ * are about to join the flow's small request. Meanwhile it serves requests of other flows near the
+ * head, because several submitters may read one file together.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -28,7 +28,7 @@
  * a seek takes.
  */
 #define TG_NEAR_SECTORS 2048
-/* tg_disk_near() looks for a near request in this many flows. */
+/* tg_disk_near() looks for a near request in at most this many flows. */
 #define TG_NEAR_FLOWS 8
 /* A flow with a debt of this many turns has to wait for its turn, even if its request is near. */
 #define TG_NEAR_DEBT 6
@@ -94,8 +94,8 @@ bool tg_disk_is_near(const struct tg_shard *shard, const struct request *rq)
 /*
  * Return a flow of the backlog whose oldest request is near the head, and whose debt is not too
  * large. Look only at the first TG_NEAR_FLOWS flows. Return NULL if there is no such flow. But if
- * all flows of the backlog are near and too far in debt, return the first one, and give it a turn,
- * which lowers its debt: no other flow waits.
+ * all flows of the backlog are near and too far in debt, there is no other flow to serve: return
+ * the first one, and give it a turn, which lowers its debt.
  */
 struct tg_flow *tg_disk_near(struct tg_shard *shard, struct tg_class *class)
 {
@@ -207,8 +207,8 @@ bool tg_disk_stays(struct tg_shard *shard, struct tg_flow *flow)
 
 /*
  * Return how long the disk should wait for the awaited flow's next request, in ns. If it should not
- * wait, forget the flow and return 0. The wait begins when the disk has answered, because a reader
- * asks for no more before that.
+ * wait, forget the flow and return 0. The wait begins anew with each request that the disk
+ * completes: a reader asks for more only after that.
  */
 u64 tg_disk_wait(struct tg_shard *shard)
 {

@@ -301,9 +301,9 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx)
 {
 	/*
 	 * Have each tag that becomes free wake one task that waits for a tag. (Until 6.18, with
-	 * 1024 tags or more, n tags that become free together wake n tasks.) By default every
-	 * eighth such tag wakes eight tasks. These eight would keep the CPU from a task that waits
-	 * for an answer.
+	 * 1024 tags or more, tasks are woken in groups: n tasks for every n tags that become free.)
+	 * By default every eighth such tag wakes eight tasks. These eight would keep the CPU from a
+	 * task that waits for an answer.
 	 */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	tg_flows_resize(hctx->sched_data);
@@ -321,7 +321,7 @@ void tg_submitters_init(struct tg_data *tg)
 	tg_submitter_init(&submitters->others, NULL, ++submitters->last_id);
 }
 
-/* Free the entries. Called with the queue frozen: no request is left, no task looks. */
+/* Free the entries. Called with the queue frozen: no request is left, no task looks for entries. */
 void tg_submitters_exit(struct tg_data *tg)
 {
 	struct tg_submitters *submitters = &tg->submitters;

@@ -53,7 +53,8 @@
  *			(tg_pressed()); then the budget applies
  *	budget		the limit on the cost of bulk in a device that is pressed
  *	gap		the time from one request of bulk to the next, while the budget is below
- *			the cost of one request: so long that bulk uses budget / cost of the time
+ *			the cost of one. So bulk uses a part of the time: the budget divided by
+ *			this cost
  *	pace		the rate at which bulk may write while processes flush (flushes.h)
  *	gated		bulk is gated if it may go only right behind an urgent request
  *	grant		the cost that gated bulk may send behind one urgent request
@@ -114,8 +115,8 @@ enum tg_reason {
  * @cost: the cost that was charged for the request, in ns, while it is in the device; otherwise 0
  * @flow: index of its flow (tg_flow_of()); valid while the request is queued in a lane
  * @class: enum prio_class; set when it is queued, or goes at once (tg_take_only())
- * @paced: the request is a write that obeys the pace (flushes.h), so the pace is charged in full;
- *	set when the request is dispatched
+ * @paced: the request is a write that obeys the pace (flushes.h), so it is charged to the pace in
+ *	full; set when the request is dispatched
  * @held: the request is counted in @submitter->held
  * @returned: the driver sent the request back; reset when it is queued on tg_shard.at_head
  * @urgent: it goes before bulk and outside bulk's budget

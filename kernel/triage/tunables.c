@@ -20,7 +20,7 @@ const struct tg_tunables tg_defaults_flash = {
 	.share_normal = 10,
 	.share_low = 5,
 	.aging_expire_normal = 1000,	/* a user's patience */
-	.aging_expire_low = 5000,	/* below what a kernel takes for a hang, 120 s */
+	.aging_expire_low = 5000,	/* below the 120 s after which a kernel reports a hang */
 	.fifo_expire = 500,
 	.anticipation = 0,
 	.merge = 1,
@@ -170,7 +170,7 @@ TG_THRESHOLD(be_low_min);
 #undef TG_THRESHOLD
 
 /*
- * Set one of a class's limits. Also set @limited, which tells every request with a single read
+ * Set one of a class's limits. Also set @limited: each request reads only this field to find out
  * whether any class has a limit.
  */
 static ssize_t tg_store_limit(struct tg_data *tg, unsigned int *limits, enum prio_class of,

@@ -20,8 +20,8 @@
  * urgent requests keep a target: @latency_target_us if that is set, else their latency without bulk
  * times @latency_factor. Without either, bulk's throughput is weighed against urgent requests'
  * latency by @exchange: on flash by trials (knee.h), on a disk by a formula (turn.h). If @exchange
- * is 0 too, @latency_factor counts as TG_FACTOR_ELSE. On a disk, that target also bounds the length
- * of bulk's turns beside HIGH, whatever @exchange is.
+ * is 0 too, @latency_factor counts as TG_FACTOR_ELSE. On a disk, the target of TG_FACTOR_ELSE also
+ * bounds the length of bulk's turns beside HIGH while @exchange decides.
  */
 struct tg_tunables {
 	struct prio_bounds bounds;

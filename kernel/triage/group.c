@@ -398,8 +398,8 @@ static void tg_accounts_ask(struct tg_data *tg, struct tg_account *account)
 }
 
 /*
- * Record that the budget holds a shard's bulk, so that bulk's cgroups ask for device time. Set
- * held_from only if the budget is so small that the hold leaves the device idle.
+ * Record that the cgroups of a shard's bulk ask for device time. Called if bulk may not go now. Set
+ * held_from only if the budget is so small that it leaves the device idle while it holds bulk.
  */
 void tg_groups_hold_bulk(struct tg_shard *shard)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Includes the types and helpers of the parts that also compile in user space. */
+/* Includes the headers for the parts that also compile in user space. */
 #ifndef TG_PURE_H
 #define TG_PURE_H
 

@@ -20,6 +20,7 @@ from triagelab.measure.statistics import (
     HIGHER,
     LOWER,
     NO_DIFFERENCE,
+    NOT_CERTAIN,
     NOT_ENOUGH,
     REPEATS_FOR_VERDICT,
     Comparison,
@@ -404,6 +405,24 @@ def test_inverse_is_the_comparison_the_other_way_round() -> None:
         1.0, None, 5, NO_DIFFERENCE
     )
     assert Comparison(0.0, None, 5, LOWER).inverse() == Comparison(None, None, 5, HIGHER)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ci95", "words"),
+    [
+        (NO_DIFFERENCE, (0.9, 1.1), NO_DIFFERENCE),
+        (NO_DIFFERENCE, (1.0, 1.1), NO_DIFFERENCE),
+        (NO_DIFFERENCE, None, NO_DIFFERENCE),
+        (NO_DIFFERENCE, (0.002, 0.09), NOT_CERTAIN),
+        (NO_DIFFERENCE, (1.01, 1.1), NOT_CERTAIN),
+        (LOWER, (0.002, 0.09), LOWER),
+        (NOT_ENOUGH, (0.002, 0.09), NOT_ENOUGH),
+    ],
+)
+def test_words_deny_a_difference_only_where_the_interval_does(
+    verdict: str, ci95: tuple[float, float] | None, words: str
+) -> None:
+    assert Comparison(1.0, ci95, 5, verdict).words == words
 
 
 def test_same_figures_in_another_process() -> None:

@@ -270,7 +270,7 @@ def _than_baseline(view: View, job: str, scheduler: str) -> str:
     under = view.mean(BASELINE, job, tail)
     if against is None or against.ratio is None:
         if against is not None and against.verdict != NOT_ENOUGH:
-            return f" ({against.verdict})"
+            return f" ({against.words})"
         return f", and {under} under {BASELINE}" if under else ""
     return f" and {times(against)} what it is under {BASELINE}{f' ({under})' if under else ''}"
 
@@ -294,7 +294,7 @@ def _kept(view: View, scheduler: str, job: str) -> str:
         return percent(ratio)
     if compared.ratio is not None:
         return share(compared)
-    return f"{percent(ratio)} ({compared.verdict})"
+    return f"{percent(ratio)} ({compared.words})"
 
 
 def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | None) -> str:
@@ -308,7 +308,7 @@ def _against_baseline(view: View, job: str, scheduler: str, choice: Choice | Non
     if against is None or against.ratio is None:
         told = f"{_tail(view)} {_told(view, row)}{_than_alone(view, row)}"
     else:
-        told = f"{_tail(view)} {times(against)} that of {BASELINE} ({against.verdict})"
+        told = f"{_tail(view)} {times(against)} that of {BASELINE} ({against.words})"
     return f"{scheduler}: {told}{price}{_beaten(scheduler, choice)}."
 
 
@@ -338,11 +338,12 @@ def title(view: View, job: str | None, metric: str) -> str:
 def extreme(view: View, job: str | None, metric: str) -> str:
     """Name the schedulers under which a metric is best and worst."""
     ranked = view.ranked(job, metric)
-    equals = view.equals(ranked[0], job, metric) if ranked else []
+    best = next(iter(ranked), "")
     return ends(
         name_of(metric),
         ranked,
-        equals,
+        view.equals(best, job, metric),
+        view.uncertain(best, job, metric),
         lambda scheduler: view.mean(scheduler, job, metric),
         more_is_better=more_is_better(metric),
     )
@@ -352,15 +353,17 @@ def ends(
     name: str,
     ranked: list[str],
     equals: list[str],
+    uncertain: list[str],
     show: Callable[[str], str],
     *,
     more_is_better: bool,
 ) -> str:
     """Describe the best and the worst of a ranking in words.
 
-    ranked  the schedulers, the best first
-    equals  schedulers that do not visibly differ from the best
-    show    formats a scheduler's value
+    ranked     the schedulers, the best first
+    equals     schedulers of which no difference to the best was seen
+    uncertain  schedulers whose difference to the best is not certain
+    show       formats a scheduler's value
     """
     if not ranked:
         return f"no {name}, for nothing was completed"
@@ -377,7 +380,6 @@ def ends(
             f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high}); "
             "no difference between these two was seen"
         )
-    if equals:
-        group = listed([best, *equals])
-        return f"{name} is {word} under {group} (about {low}), {opposite} under {worst} ({high})"
-    return f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high})"
+    group = f"{listed([best, *equals])} (about {low})" if equals else f"{best} ({low})"
+    doubt = "; this difference is not certain" if worst in uncertain else ""
+    return f"{name} is {word} under {group}, {opposite} under {worst} ({high}){doubt}"

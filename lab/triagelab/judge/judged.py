@@ -190,4 +190,4 @@ def _over(view: View, name: str, metric: str) -> str:
     scale = scale_for(row["unit"], max(row["mean"], base["mean"]))
     sign = "−" if more < 0 else "+"
     ratio = f", {times(against)}" if against.ratio is not None else ""
-    return f"{told}, {sign}{scale.show(abs(more))} over {BASELINE}{ratio} ({against.verdict})"
+    return f"{told}, {sign}{scale.show(abs(more))} over {BASELINE}{ratio} ({against.words})"

@@ -8,7 +8,7 @@ from typing import Any
 from triagelab.base import metrics
 from triagelab.base.metrics import MAXIMUM, TAIL
 from triagelab.judge.figures import listed, more_is_better, quantity
-from triagelab.measure.statistics import LOWER, NO_DIFFERENCE, Comparison, Estimate
+from triagelab.measure.statistics import LOWER, NO_DIFFERENCE, NOT_CERTAIN, Comparison, Estimate
 from triagelab.measure.summary import alone_key, is_alone, nothing_completed
 from triagelab.run.records import parts, point_key
 
@@ -149,19 +149,24 @@ class View:
         return sorted(means, key=lambda name: means[name], reverse=more_is_better(metric))
 
     def equals(self, best: str, job: str | None, metric: str) -> list[str]:
-        """Return the schedulers whose verdict against `best` is "no difference seen".
+        """Return the schedulers of which no difference to `best` was seen (Comparison.words).
 
         Leave out schedulers under which the job starved, if the metric is a latency.
         """
-        others = [
-            name
-            for name in self.ranked(job, metric)
-            if name != best and not self.endless(name, job, metric)
-        ]
+        return self._compared(best, job, metric, NO_DIFFERENCE)
+
+    def uncertain(self, best: str, job: str | None, metric: str) -> list[str]:
+        """Return the schedulers whose difference to `best` is not certain (Comparison.words)."""
+        return self._compared(best, job, metric, NOT_CERTAIN)
+
+    def _compared(self, best: str, job: str | None, metric: str, words: str) -> list[str]:
         return [
             name
-            for name in others
-            if (seen := self.compare(name, best, job, metric)) and seen.verdict == NO_DIFFERENCE
+            for name in self.ranked(job, metric)
+            if name != best
+            and not self.endless(name, job, metric)
+            and (seen := self.compare(name, best, job, metric))
+            and seen.words == words
         ]
 
     def protectors(self) -> list[str]:

@@ -41,6 +41,8 @@ LOWER = "lower"
 HIGHER = "higher"
 NO_DIFFERENCE = "no difference seen"
 NOT_ENOUGH = "too few repeats to tell"
+#: Comparison.words if the verdict is NO_DIFFERENCE, but the interval leaves out 1.
+NOT_CERTAIN = "difference not certain"
 
 INVERSE = {LOWER: HIGHER, HIGHER: LOWER}
 
@@ -90,6 +92,17 @@ class Comparison:
     ci95: Interval | None
     n: int
     verdict: str
+
+    @property
+    def words(self) -> str:
+        """The verdict in words for readers.
+
+        The verdict can be NO_DIFFERENCE although the interval leaves out 1, because the verdict is
+        corrected for the number of comparisons. Then these words claim neither a difference nor
+        that there is none.
+        """
+        excludes_1 = self.ci95 is not None and not self.ci95[0] <= 1 <= self.ci95[1]
+        return NOT_CERTAIN if self.verdict == NO_DIFFERENCE and excludes_1 else self.verdict
 
     def inverse(self) -> "Comparison":
         """Return the comparison of the two sides in the other order."""

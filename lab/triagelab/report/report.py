@@ -25,6 +25,7 @@ from triagelab.measure.statistics import (
     HIGHER,
     LOWER,
     NO_DIFFERENCE,
+    NOT_CERTAIN,
     NOT_ENOUGH,
     REPEATS_FOR_VERDICT,
     Comparison,
@@ -39,10 +40,10 @@ Record = dict[str, Any]
 POINTS_SHOWN = 3  # with more, the page folds each point, and the terminal prints one answer for all
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
-    "? too few repeats to tell, ∅ nothing completed in some: verdicts on all comparisons "
-    "together, 5 % of reports have a false one where nothing differs."
+    "~ difference not certain, ? too few repeats to tell, ∅ nothing completed in some: verdicts "
+    "on all comparisons together, 5 % of reports have a false one where nothing differs."
 )
-SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_ENOUGH: "?"}
+SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_CERTAIN: "~", NOT_ENOUGH: "?"}
 STARVED = "∅"
 
 
@@ -261,7 +262,7 @@ def _verdict(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
     ratio = "" if comparison.ratio is None else f"{figures.times(comparison)} "
-    return f"{ratio}{comparison.verdict}"
+    return f"{ratio}{comparison.words}"
 
 
 def _settings(environment: Record, runs: list[Record]) -> list[tuple[str, str]]:
@@ -447,7 +448,7 @@ def _figure(row: Record | None) -> str:
 def _sign(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    sign = SIGNS.get(comparison.verdict, STARVED)
+    sign = SIGNS.get(comparison.words, STARVED)
     if comparison.ratio is None:
         return sign
     return f"{figures.digits(comparison.ratio)}{figures.SPACE}× {sign}"

@@ -14,7 +14,6 @@ from triagelab.judge import figures, findings
 from triagelab.judge.figures import SPACE, Scale, digits, name_of, scale_for
 from triagelab.judge.lookup import BASELINE, Sweep, View
 from triagelab.measure import statistics
-from triagelab.measure.statistics import NO_DIFFERENCE
 from triagelab.measure.summary import Values, alone_key
 from triagelab.report import drawing
 from triagelab.report.drawing import INK, Chart, Style
@@ -359,16 +358,12 @@ def _title(side: Side) -> str:
     last = {name: dot for name, line in side.lines.items() if (dot := line[-1])}
     ranked = sorted(last, key=lambda name: last[name].mean, reverse=side.kind.more_is_better)
     view = side.sweep.steps[-1][1]
-    equals = [
-        name
-        for name in ranked[1:]
-        if (seen := view.compare(name, ranked[0], side.kind.job, side.kind.metric))
-        and seen.verdict == NO_DIFFERENCE
-    ]
+    compared = (next(iter(ranked), ""), side.kind.job, side.kind.metric)
     said = findings.ends(
         side.kind.name,
         ranked,
-        equals,
+        [name for name in view.equals(*compared) if name in last],
+        [name for name in view.uncertain(*compared) if name in last],
         lambda name: side.kind.scale.show(last[name].mean),
         more_is_better=side.kind.more_is_better,
     )

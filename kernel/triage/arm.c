@@ -110,8 +110,9 @@ static bool tg_arm_flushes(const struct tg_data *tg)
  * Return whether urgent requests are held, because bulk's turn goes on or is due. While a probe
  * keeps bulk out, they are not held. A turn that is due begins once the disk has served the urgent
  * requests that it has, so the disk gets no more of them. But while the disk has a flush and no
- * urgent request, the turn begins later (tg_arm_opens_at()), and urgent requests go until then. If
- * no bulk is queued, the caller ends the turn (tg_arm_yield()).
+ * urgent request, the turn begins later (tg_arm_opens_at()), and urgent requests go until then.
+ * The caller ends the turn (tg_arm_yield()) if no bulk is queued or rate limits hold all of it,
+ * unless the disk waits for a flow's next request.
  */
 bool tg_arm_is_held(const struct tg_data *tg)
 {

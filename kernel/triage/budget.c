@@ -368,8 +368,9 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 }
 
 /*
- * Return whether a shard may dispatch bulk while other shards may wait. If any waits, raise
- * tg_budget.turn. @patient is what tg_bulk_is_let_in() has set.
+ * Return whether a shard may dispatch bulk. Called if other shards perhaps wait. If
+ * tg_parts_look() counts a shard that waits (the caller's counts too), raise tg_budget.turn.
+ * @patient is what tg_bulk_is_let_in() has set.
  */
 static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool patient)
 {

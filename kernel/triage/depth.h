@@ -42,10 +42,10 @@
 #define TG_DEPTH_UP_SHIFT 3
 #define TG_DEPTH_DOWN_SHIFT 1
 /*
- * A process that starts asks for little until it takes a third tag. If many start together with
- * large requests, the first result is of these requests, and may be several times too large. So a
- * result is confirmed only once the next one is at least this many quarters of it. A first result
- * that is too small is not noticed: the estimate then grows slowly.
+ * Until a new process takes its third tag, it asks for little, so its requests are urgent. If many
+ * processes begin together with large requests, the first result comes from these requests, and may
+ * be several times too large. So a result is confirmed only once the next one is at least this many
+ * quarters of it. A first result that is too small is not noticed: the estimate then grows slowly.
  */
 #define TG_DEPTH_CONFIRMED 3
 /*

@@ -5,7 +5,7 @@
 #         queue: neither bulk's nor those of a process that reads little. Hardware queues may write
 #         about equally much, and a low class has its share. Aged writes do not fill the buffer.
 # Needs: modeldisk, fio; a scheduler that paces writes
-# Machine: sim 2
+# Machine: sim 2, since 6.12
 . "${0%/*}/lib.sh"
 
 MOST=40		# the time of a flush, in per cent of that beside the same bulk without a scheduler

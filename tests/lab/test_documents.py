@@ -18,6 +18,7 @@ from triagelab import cli
 from triagelab.ask import devices, drives, experiments, fiofile
 from triagelab.base import metrics, sources
 from triagelab.base.errors import LabError
+from triagelab.check import verify
 from triagelab.commands import request
 from triagelab.provision import guest, kernels
 from triagelab.run import machines
@@ -414,3 +415,12 @@ def test_the_readme_is_short_and_has_one_picture() -> None:
     text = (sources.ROOT / "README.md").read_text()
     assert len(text.splitlines()) < 100
     assert len(re.findall(r"!\[", text)) == 1
+
+
+def test_verify_md_says_what_each_check_is_for() -> None:
+    text = (sources.ROOT / "docs/verify.md").read_text()
+    table = text.partition("## What is checked")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\d\d)`", table))
+    for first, last in re.findall(r"`(\d\d)` to `(\d\d)`", table):
+        named |= {f"{number:02}" for number in range(int(first), int(last) + 1)}
+    assert named >= {check.name[:2] for check in verify.checks()}

@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--check", metavar="NAME", action="append", help="as for `verify`; default: all"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/matrix-DATE")
-    parser.add_argument("--json", action="store_true", help="print parser.json instead of a table")
+    parser.add_argument("--json", action="store_true", help="print matrix.json instead of a table")
     parser.set_defaults(command=_matrix)
 
 

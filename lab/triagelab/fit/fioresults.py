@@ -232,7 +232,11 @@ def _wrong(error: BaseException, _: Any) -> str:
 
 
 def _together(result: _Result) -> Iterator[list[_Job]]:
-    """Yield each group of jobs that ran at the same time, with the global options in each job."""
+    """Yield the jobs of each of fio's groups, with the global options in each job.
+
+    The jobs of a group ran at the same time. If the job file has `new_group`, jobs of another group
+    may have run beside them: fio's result does not tell.
+    """
     for _, jobs in itertools.groupby(result.jobs, lambda job: job.groupid):
         yield [replace(job, options={**result.options, **job.options}) for job in jobs]
 

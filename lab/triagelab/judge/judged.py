@@ -31,7 +31,11 @@ class _Figure:
 
 
 def answer(found: Sequence[View]) -> Answer:
-    """Return the answer: the schedulers to choose, and all schedulers' figures in all metrics."""
+    """Return the answer: the schedulers to choose, or why there are none, and their figures.
+
+    The figures are those of the metrics that the experiment is judged by. The baseline's may be
+    missing.
+    """
     few = few_repeats(min(view.repeats for view in found))
     choice = choices.choose_judged(found)
     names = [

@@ -124,7 +124,10 @@ def debian_backports(state: Path) -> Apt:
 
 
 def elsewhere(own: Apt, state: Path, suite: str) -> Apt:
-    """Return apt with the packages of a Debian suite, from the mirror that `own` uses."""
+    """Return apt with the packages of a Debian suite, from the mirror that `own` uses.
+
+    If the suite is a release's backports, apt has the packages of that release too.
+    """
     mirror = _target(own, "$(LABEL)\t$(REPO_URI)", r"Debian\t(\S+)")
     if mirror is None:
         raise LabError("this computer's apt has no Debian mirror to fetch other kernels from")

@@ -401,6 +401,35 @@ def test_overall_answer_is_the_worst_point(tmp_path: Path) -> None:
     assert "keeps" not in answer.details[1]  # a line about none: shares are relative to none
 
 
+def slow_at_last(point: dict[str, Any], scheduler: str, job: str, load: Load) -> Load:
+    """At t_apps = 16 mq-deadline completes 60 requests of the database, too few for a P99."""
+    if point["t_apps"] == 16 and (scheduler, job) == ("mq-deadline", "database_sim"):
+        load = dataclasses.replace(load, iops=20)
+    return rundirs.beside(point, scheduler, job, load)
+
+
+def test_only_a_point_of_few_requests_is_compared_by_the_maximum(tmp_path: Path) -> None:
+    views = several(tmp_path, at=slow_at_last)
+    assert [found.tail("database_sim") for found in views] == ["p99_us", "p99_us", "max_us"]
+    answer = findings.overall(views)
+    assert answer
+    levels = []
+    for found in views:
+        tail = found.tail("database_sim")
+        row, alone = found.row("none", "database_sim", tail), found.alone(tail)
+        assert row and alone
+        levels.append(row["mean"] / alone["mean"])
+    headline = plain(answer.headline)
+    assert "P99 latency (the maximum, where requests are too few) under bfq" in headline
+    assert f"under none {plain(digits(max(levels)))} × what it is alone" in headline
+
+
+def test_without_the_job_alone_all_points_are_compared_by_the_maximum(tmp_path: Path) -> None:
+    answer = findings.overall(several(tmp_path, at=slow_at_last, alone=None))
+    assert answer
+    assert "database_sim's maximum latency under bfq is" in plain(answer.headline)
+
+
 def test_over_points_too_few_repeats_choose_by_their_means(tmp_path: Path) -> None:
     answer = findings.overall(several(tmp_path, repeats=2))
     assert answer

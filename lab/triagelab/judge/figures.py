@@ -13,6 +13,10 @@ def name_of(metric: str) -> str:
     return metrics.find(metric).label
 
 
+#: What sentences over several points call the tail latency if some points have too few requests.
+NAME_OF_TAILS = f"{name_of(metrics.TAIL)} (the maximum, where requests are too few)"
+
+
 def more_is_better(metric: str) -> bool:
     """Return True if a higher value of the metric is better."""
     return metrics.find(metric).better is metrics.Better.MORE

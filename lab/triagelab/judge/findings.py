@@ -15,6 +15,7 @@ from triagelab.judge import choices, judged
 from triagelab.judge.answers import Answer, few_repeats, preliminary
 from triagelab.judge.choices import Choice
 from triagelab.judge.figures import (
+    NAME_OF_TAILS,
     SPACE,
     digits,
     listed,
@@ -139,7 +140,7 @@ def overall(found: list[View]) -> Answer | None:
     else:
         headline = f"Choose {' or '.join(choice.best)}: at"
     headline += (
-        f" the worst of {len(found)} points {job}'s {name_of(_tail_of(found))} under {best} is "
+        f" the worst of {len(found)} points {job}'s {_name_of_tails(found)} under {best} is "
         f"{worst[best].text}"
     )
     if best != BASELINE and BASELINE in worst:
@@ -195,21 +196,38 @@ class _Worst:
 
 def _worst(found: list[View], scheduler: str) -> _Worst | None:
     """Return a scheduler's worst point; None if no point has the scheduler."""
-    tail = _tail_of(found)
-    relative = all(view.alone(tail) for view in found)
+    tails, relative = _tails(found), _is_relative(found)
     where = varying(found)
     seen = [
-        _level(view, scheduler, tail, relative, where[view.point])
+        _level(view, scheduler, tails[view.point], relative, where[view.point])
         for view in found
         if scheduler in view.schedulers
     ]
     return max(seen, key=lambda bad: bad.level, default=None)
 
 
-def _tail_of(found: list[View]) -> str:
-    """Return the tail metric: P99 if all points have enough requests for it, else the maximum."""
-    tails = [view.tail(view.protected) for view in found]
-    return TAIL if set(tails) == {TAIL} else metrics.MAXIMUM
+def _is_relative(found: list[View]) -> bool:
+    """Return whether the protected job alone was measured at all points, in each point's tail."""
+    return all(view.alone(view.tail(view.protected)) for view in found)
+
+
+def _tails(found: list[View]) -> dict[str, str]:
+    """Return point -> tail metric: P99, or the maximum if the point has too few requests.
+
+    If the job alone was not measured, the latencies themselves are compared across points. Then all
+    points have the maximum if any point has too few requests.
+    """
+    tails = {view.point: view.tail(view.protected) for view in found}
+    if _is_relative(found) or set(tails.values()) == {TAIL}:
+        return tails
+    return dict.fromkeys(tails, metrics.MAXIMUM)
+
+
+def _name_of_tails(found: list[View]) -> str:
+    tails = set(_tails(found).values())
+    if len(tails) == 1:
+        return name_of(*tails)
+    return NAME_OF_TAILS
 
 
 def _level(view: View, scheduler: str, tail: str, relative: bool, where: str) -> _Worst:

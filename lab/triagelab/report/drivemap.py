@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from triagelab.base import metrics, settings
+from triagelab.base import settings
 from triagelab.judge import choices, figures
 from triagelab.judge.choices import ALIKE
 from triagelab.judge.figures import SPACE, digits, percent
@@ -23,7 +23,6 @@ from triagelab.report import drawing
 from triagelab.report.drawing import Chart
 
 _ROW = 34  # pixels
-_TAIL = f"{figures.name_of(metrics.TAIL)} (the maximum, where requests are too few)"
 
 
 @dataclass(frozen=True)
@@ -210,8 +209,9 @@ def chart(identity: str, drawn: Map) -> Chart:
         yaxis=_axis("", rows),
     )
     note = (
-        f"Of each drive's points the worst: {_TAIL} as times that of the job alone, and the share "
-        f"of its bandwidth under {BASELINE} that the background keeps. {drawn.losses}"
+        f"Of each drive's points the worst: {figures.NAME_OF_TAILS} as times that of the job "
+        "alone, and the share of its bandwidth under "
+        f"{BASELINE} that the background keeps. {drawn.losses}"
     )
     return drawing.chart(identity, drawn.sentence, note, figure)
 

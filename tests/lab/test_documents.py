@@ -87,6 +87,25 @@ def test_every_figure_of_the_documents_is_the_one_of_its_result_file() -> None:
     assert list(figures.Figures().problems()) == []
 
 
+def commits(text: str) -> set[str]:
+    """Return the commits that a result file names as those that were measured."""
+    measured = json.loads(text).get("measured", {})
+    return set(re.findall(r"\b[0-9a-f]{7,40}\b", str(measured.get("commit", ""))))
+
+
+def test_a_figure_was_measured_at_a_commit_of_this_repository() -> None:
+    """A commit that only a discarded branch had tells a reader nothing."""
+    git = ["git", "-C", str(sources.ROOT)]
+    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True)
+    if shallow.stdout != b"false\n":
+        pytest.skip("this is no repository with all commits")
+    folder = sources.ROOT / "docs/figures"
+    named = set().union(*(commits(path.read_text()) for path in folder.glob("*.json")))
+    ours = subprocess.run([*git, "log", "--format=%H"], capture_output=True, text=True, check=True)
+    assert named
+    assert [one for one in named if not re.search(rf"^{one}", ours.stdout, re.M)] == []
+
+
 def test_a_block_has_the_figures_and_names_the_command_and_when_it_ran(
     made: figures.Figures,
 ) -> None:

@@ -238,10 +238,13 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
             more = "without a scheduler tags are the device's own: choose a scheduler, or " + more
-        several = f"; each of the {place.queues} hardware queues has" if place.queues > 1 else " of"
+        if place.queues == 1:
+            told = f"{min(taken.total(), place.tags)} of {place.tags} tags were taken"
+        else:
+            told = f"{taken.total()} tags were taken, and a hardware queue has {place.tags}"
         return Cause(
             "tag",
-            f"others had {taken.total()}{several} {place.tags} tags, so it had no place",
+            f"{told}, so it had no place",
             more,
             taken,
         )

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """Import and run the command line. In the import (1 s), Ctrl-C ends the program silently."""
+    """Import and run the command line. Until it is imported, Ctrl-C ends the program silently."""
     handler = signal.getsignal(signal.SIGINT)
     # If the parent process made this one ignore Ctrl-C, go on ignoring it.
     if handler is signal.default_int_handler:

@@ -606,10 +606,24 @@ def test_without_a_protected_job_the_sentence_is_whole(tmp_path: Path) -> None:
             "b",
             "d",
             False,
-            "speed is lowest under a and b (about 1), highest under d (4); this difference is not "
-            "certain",
+            "speed is lowest under a and b (about 1), highest under d (4); d's difference to a is "
+            "not certain",
         ),
-        ("abd", "", "b", False, "speed is lowest under a (1), highest under d (4)"),
+        (
+            "abd",
+            "",
+            "b",
+            False,
+            "speed is lowest under a (1; not certain against b), highest under d (4)",
+        ),
+        (
+            "acbd",
+            "c",
+            "bd",
+            False,
+            "speed is lowest under a and c (about 1; not certain against b), highest under d (4); "
+            "d's difference to a is not certain",
+        ),
     ],
 )
 def test_best_and_worst_in_words(

@@ -408,21 +408,26 @@ def test_inverse_is_the_comparison_the_other_way_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "ci95", "words"),
+    ("verdict", "ratio", "ci95", "words"),
     [
-        (NO_DIFFERENCE, (0.9, 1.1), NO_DIFFERENCE),
-        (NO_DIFFERENCE, (1.0, 1.1), NO_DIFFERENCE),
-        (NO_DIFFERENCE, None, NO_DIFFERENCE),
-        (NO_DIFFERENCE, (0.002, 0.09), NOT_CERTAIN),
-        (NO_DIFFERENCE, (1.01, 1.1), NOT_CERTAIN),
-        (LOWER, (0.002, 0.09), LOWER),
-        (NOT_ENOUGH, (0.002, 0.09), NOT_ENOUGH),
+        (NO_DIFFERENCE, 1.01, (0.9, 1.1), NO_DIFFERENCE),
+        (NO_DIFFERENCE, 1.05, (1.0, 1.1), NO_DIFFERENCE),
+        (NO_DIFFERENCE, 1.003, (1.001, 1.007), NO_DIFFERENCE),  # shown as [1.00, 1.01]
+        (NO_DIFFERENCE, 0.012, (0.002, 0.09), NOT_CERTAIN),
+        (NO_DIFFERENCE, 1.05, (1.01, 1.1), NOT_CERTAIN),
+        (LOWER, 0.012, (0.002, 0.09), LOWER),
+        (NOT_ENOUGH, 0.012, (0.002, 0.09), NOT_ENOUGH),
+        # The same ratio in each repeat, or a divisor of 0.
+        (NO_DIFFERENCE, 1.0, None, NO_DIFFERENCE),
+        (NO_DIFFERENCE, 0.12, None, NOT_CERTAIN),
+        (NO_DIFFERENCE, 0.0, None, NOT_CERTAIN),
+        (NO_DIFFERENCE, None, None, NO_DIFFERENCE),
     ],
 )
 def test_words_deny_a_difference_only_where_the_interval_does(
-    verdict: str, ci95: tuple[float, float] | None, words: str
+    verdict: str, ratio: float | None, ci95: tuple[float, float] | None, words: str
 ) -> None:
-    assert Comparison(1.0, ci95, 5, verdict).words == words
+    assert Comparison(ratio, ci95, 5, verdict).words == words
 
 
 def test_same_figures_in_another_process() -> None:

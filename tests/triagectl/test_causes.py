@@ -107,14 +107,22 @@ def test_a_tag() -> None:
     assert found.name == "tag"
     assert found.others[OTHER] >= 58
     assert "nr_requests" in found.do
-    assert found.text == "others had 64 of 64 tags, so it had no place"
+    assert found.text == "64 of 64 tags were taken, so it had no place"
 
 
 def test_a_tag_of_one_of_several_queues() -> None:
     holding = [request(OTHER, 0, 1, 2, 30 + n / 2) for n in range(70)]
     found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*holding, *alone()], queues=4)
     assert found.name == "tag"
-    assert found.text.startswith("others had 70; each of the 4 hardware queues has 64 tags")
+    assert found.text.startswith("70 tags were taken, and a hardware queue has 64")
+
+
+def test_a_queue_has_no_more_tags_taken_than_it_has() -> None:
+    """The tags can be the process's own. A tag may be taken again before its end is seen."""
+    holding = [request(VICTIM, 0, 1, 2, 30 + n / 2) for n in range(70)]
+    found = cause(request(VICTIM, 10, 30.1, 30.2, 30.5), [*holding, *alone()])
+    assert found.text == "64 of 64 tags were taken, so it had no place"
+    assert set(found.others) == {VICTIM}
 
 
 def test_a_tag_between_two_owners() -> None:

@@ -2,11 +2,12 @@
 """Define the command `report`: make the report of a run directory, or of a study, again.
 
 The commands `run` and `study` use this module to make their reports. Only its functions import the
-modules that draw: to import these takes as long as to import all others, and a command that refuses
-its arguments should answer at once.
+modules that draw: to import these takes longer than to import all others, and a command that
+refuses its arguments should answer at once.
 """
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -31,6 +32,15 @@ def _report(given: argparse.Namespace) -> int:
         raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
     tell(given.directory)
     return 0
+
+
+def load() -> None:
+    """Import the modules that draw.
+
+    Call this before the first run. After hours of runs, the user may have updated the lab's files,
+    and a new module may not fit those that were imported before.
+    """
+    importlib.import_module("triagelab.report.studyreport")
 
 
 def tell(out: Path, as_json: bool = False) -> None:

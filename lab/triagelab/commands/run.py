@@ -87,6 +87,7 @@ def _out(given: argparse.Namespace) -> Path:
 
 
 def _measure(given: argparse.Namespace, setup: plan.Setup, release: str, out: Path) -> int:
+    report.load()
     rundir.require_space(out)
     there = rundir.planned(setup, release, out)
     rundir.begin(there)

@@ -118,6 +118,7 @@ def _measure_study(
 
     Runs in virtual time go first, several at once.
     """
+    report.load()
     rundir.require_space(out)
     # planned() raises an error if another plan made a folder, so plan all measures before begin()
     # writes to any folder. Write study.json after all calls of begin(). If the lab is interrupted

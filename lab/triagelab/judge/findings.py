@@ -398,6 +398,8 @@ def ends(
             f"{name} is {word} under {best} ({low}), {opposite} under {worst} ({high}); "
             "no difference between these two was seen"
         )
-    group = f"{listed([best, *equals])} (about {low})" if equals else f"{best} ({low})"
-    doubt = "; this difference is not certain" if worst in uncertain else ""
-    return f"{name} is {word} under {group}, {opposite} under {worst} ({high}){doubt}"
+    group, value = (listed([best, *equals]), f"about {low}") if equals else (best, low)
+    doubted = [scheduler for scheduler in uncertain if scheduler != worst]
+    value += f"; not certain against {listed(doubted)}" if doubted else ""
+    doubt = f"; {worst}'s difference to {best} is not certain" if worst in uncertain else ""
+    return f"{name} is {word} under {group} ({value}), {opposite} under {worst} ({high}){doubt}"

@@ -43,6 +43,7 @@ NO_DIFFERENCE = "no difference seen"
 NOT_ENOUGH = "too few repeats to tell"
 #: Comparison.words if the verdict is NO_DIFFERENCE, but the interval leaves out 1.
 NOT_CERTAIN = "difference not certain"
+_DECIMALS = 2  # of the ends of an interval near 1, where a reader sees whether it includes 1
 
 INVERSE = {LOWER: HIGHER, HIGHER: LOWER}
 
@@ -99,10 +100,12 @@ class Comparison:
 
         The verdict can be NO_DIFFERENCE although the interval leaves out 1, because the verdict is
         corrected for the number of comparisons. Then these words claim neither a difference nor
-        that there is none.
+        that there is none. Without an interval the ratio counts.
         """
-        excludes_1 = self.ci95 is not None and not self.ci95[0] <= 1 <= self.ci95[1]
-        return NOT_CERTAIN if self.verdict == NO_DIFFERENCE and excludes_1 else self.verdict
+        only = 1.0 if self.ratio is None else self.ratio
+        low, high = self.ci95 or (only, only)
+        includes_1 = round(low, _DECIMALS) <= 1 <= round(high, _DECIMALS)
+        return NOT_CERTAIN if self.verdict == NO_DIFFERENCE and not includes_1 else self.verdict
 
     def inverse(self) -> "Comparison":
         """Return the comparison of the two sides in the other order."""

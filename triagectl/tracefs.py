@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Record trace events in a separate tracefs instance, so that other tracing is not disturbed.
 
-When triagectl ends, a child process removes the instance, even if triagectl was killed.
+A child process removes the instance once instance()'s block ends, or if triagectl dies in it.
 """
 
 import bisect

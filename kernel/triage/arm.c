@@ -68,9 +68,9 @@ static u64 tg_arm_length(const struct tg_data *tg, bool high)
 }
 
 /*
- * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH has come
- * since a second before the turn began, the turn is at most as long as without HIGH, and the pause
- * is longer.
+ * Return the lengths of bulk's last turn and of the pause after it. If a request of HIGH came or
+ * came back in the second before the turn began, or at any time since, the turn is at most as long
+ * as without HIGH, and the pause is longer.
  */
 static const struct tg_arm_round *tg_arm_round(const struct tg_data *tg)
 {

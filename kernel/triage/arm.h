@@ -24,9 +24,9 @@ struct tg_arm_round {
  * @began_at: the same in jiffies
  * @spent: cost of the bulk that was sent in this turn, and of the seek to bulk's place, in ns;
  *	U64_MAX: bulk has yielded the rest of the turn (tg_arm_yield())
- * @for_high: the round that applies if a request of HIGH has come since a second before the turn
- *	began
- * @for_others: the round that applies if none has
+ * @for_high: the round that applies if a request of HIGH came or came back in the second before the
+ *	turn began, or at any time since
+ * @for_others: the round that applies if none did
  * @flush_seen_at: when tg_arm_opens_at() last found that the disk had a flush, in ns
  *
  * A disk has one shard. Its dispatcher writes these fields under the shard's lock. Completions and

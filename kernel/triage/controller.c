@@ -23,10 +23,10 @@
 #define TG_PROBE_JIFFIES_FLASH msecs_to_jiffies(100)
 #define TG_PROBE_JIFFIES_DISK msecs_to_jiffies(1000)
 /*
- * A probe lets bulk in once no urgent request is in the device and none has come for this long, in
- * jiffies. On flash this is over 30 ms: if requests come every 30 ms, a probe must hold bulk
- * between them. Otherwise each would meet bulk, and their latency without bulk would stay unknown.
- * On a disk so long a wait would cost bulk too much.
+ * A probe lets bulk in once no urgent request is in the device, and none has come or come back for
+ * this long, in jiffies. On flash this is about 30 ms: if requests come nearly that far apart, a
+ * probe must hold bulk between them. Otherwise each would meet bulk, and their latency without bulk
+ * would stay unknown. On a disk so long a wait would cost bulk too much.
  */
 #define TG_PAUSE_FLASH msecs_to_jiffies(32)
 #define TG_PAUSE_DISK 2

@@ -33,8 +33,9 @@ struct tg_data;
  * @excess: a sum over urgent requests that came back while the budget held bulk: how much longer
  *	each took than TG_QUEUES_TIMES * @alone, in ns (tg_learn_excess()). It wraps, so use only
  *	differences; these may be negative
- * @lock: guards all below, and writes of all above; readers of all above take no lock. Taken with
- *	trylock only, also in interrupts. If the trylock fails, a sample is left out.
+ * @lock: guards all below, and writes of all above. No lock is taken by readers of all above, by
+ *	tg_flushes_learn() for @probes, and by inspect.c for what it shows. Taken with trylock
+ *	only, also in interrupts. If the trylock fails, a sample is left out.
  * @depth: the results of probes, and the budget for a target
  * @knee: the search for the budget that is worth most at an exchange rate
  * @probe_began: jiffies; samples count from this time on

@@ -654,8 +654,8 @@ void tg_lane_join_pace(struct tg_shard *shard, struct tg_lane *lane)
 }
 
 /*
- * Charge a lane's cgroup for a write. @cost is how long the pace takes to allow a write of this
- * length, in ns.
+ * Charge a lane's cgroup for a write. @cost, in ns, is how long the pace takes to allow a write of
+ * this length.
  */
 void tg_lane_charge_pace(struct tg_shard *shard, struct tg_lane *lane, u64 cost)
 {

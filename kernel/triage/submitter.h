@@ -122,8 +122,9 @@ static inline bool tg_asks_little(const struct tg_submitter *submitter)
 
 /*
  * Return whether a request's flags say that a process waits for it, however many tags its submitter
- * holds. The flags of metadata, swap, and writes of fsync() and of a journal do. Direct writes are
- * REQ_SYNC too, but also REQ_IDLE: their submitter does not wait for each.
+ * holds. The flags of metadata and swap do, except for read-ahead and background writeback. So do
+ * those of writes of fsync() and of a journal. Direct writes are REQ_SYNC too, but also REQ_IDLE:
+ * their submitter does not wait for each.
  */
 static inline bool tg_flags_hint(blk_opf_t flags)
 {

@@ -167,12 +167,12 @@ def test_tops_figures_are_fios(scheduler: str, guest: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", SAMPLED)
 def test_a_samples_figures_are_fios(scheduler: str, guest: Path) -> None:
-    """Within its CPU limit `top` times fewer than half of the requests, but has fio's figures.
+    """With its CPU limit `top` measures fewer than half of the requests, and still agrees with fio.
 
-    Its figures are those that fio's log gives for the timed requests. Its P50 is also that of all
-    requests, and its P99 is near that of all. How near depends on chance, because a sample has
-    whole windows of time: once the slowest 20 of 3740 requests came within 15 ms, in one of 7
-    windows.
+    Its percentiles are those of the measured requests in fio's log, its IOPS those of all. Its P50
+    is also that of all requests. Its P99, if it has one, is slower than at least 97 % of all. This
+    bound is wide, because a sample has whole windows of time: in one run the slowest 20 of 3740
+    requests came within 15 ms, in one of 7 windows.
     """
     name = f"{scheduler}-sampled"
     when = read(guest / f"when-{name}")

@@ -272,9 +272,9 @@ static u64 tg_served(const struct tg_data *tg)
 /*
  * Return true if hinted requests may go before HIGH, and outside bulk's budget while HIGH comes.
  * They may if NORMAL has a share, and the hinted requests that did so (tg_hinted_charge()) cost no
- * more than this share of the cost of all requests. What a pause leaves unused is kept for
- * TG_HINTED_BURST requests only. Both are sums of costs, so a common error in the estimates
- * cancels.
+ * more than this share of the cost of all requests. After a pause TG_HINTED_BURST requests may go
+ * at once; the rest of the unused share is lost. Both are sums of costs, so a common error in the
+ * estimates cancels.
  */
 static bool tg_hinted_may_go(const struct tg_shard *shard)
 {

@@ -1226,8 +1226,8 @@ static void test_bulk_after_urgent(void)
 
 /*
  * Cgroup 1 has bulk. Cgroup 2, and cgroup 3 below it, have HIGH, which uses less than its share.
- * What the children of a cgroup have been due (tg_accounts_reach()) must also grow while a cgroup
- * outside this subtree has its turn. If it did not, HIGH would wait for up to 70 ms.
+ * The time that the children of a cgroup have been due (tg_accounts_reach()) must also grow while a
+ * cgroup outside this subtree has its turn. If it did not, HIGH would wait for up to 70 ms.
  */
 static void test_nested_cgroups(void)
 {

@@ -25,3 +25,19 @@ def test_a_command_that_makes_no_report_imports_no_slow_library(words: list[str]
     code = f"import sys\nfrom triagelab import cli\ncli.main({words})\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not SLOW & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "call"), [("run", "_measure(*[None] * 4)"), ("study", "_measure_study(*[None] * 5)")]
+)
+def test_the_reports_modules_are_loaded_before_the_first_run(module: str, call: str) -> None:
+    code = (
+        "import sys\n"
+        f"from triagelab.commands import {module}\n"
+        "from triagelab.run import rundir\n"
+        "def first_step(out):\n"
+        "    sys.exit(0 if 'triagelab.report.studyreport' in sys.modules else 1)\n"
+        "rundir.require_space = first_step\n"
+        f"{module}.{call}\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -13,7 +13,7 @@ def name_of(metric: str) -> str:
     return metrics.find(metric).label
 
 
-#: What sentences over several points call the tail latency if some points have too few requests.
+#: The tail latency's name in sentences over several points, if some have too few requests for P99.
 NAME_OF_TAILS = f"{name_of(metrics.TAIL)} (the maximum, where requests are too few)"
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share flash by io.triage.weight, down their tree, even if they want more tags than
 #         there are. This holds for deep queues, also of HIGH, for many processes with one request
-#         each, for io_uring, and for eight cgroups that have few tags each.
+#         each, for io_uring, and for ten cgroups that have few tags each.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -33,27 +33,29 @@ OFF=15	# large, because the kernel, not the scheduler, hands out tags: fio asks 
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40
-# Each of eight cgroups has few of the tags, even if one of them is due half of the device.
+# Each of ten cgroups has few of the tags, even if one of them is due half of the device.
 choose_scheduler none
 choose_scheduler "$SCHEDULER"
 mkdir $CGROUPS/one
 all=
-STARTING=$FLASH_SLOWER	# eight fio take 1.3 s to begin, and over 2 s in a guest after 30 checks
-for number in 1 2 3 4 5 6 7 8; do
+STARTING=$FLASH_SLOWER	# ten fio take over 1 s to begin, and longer in a guest after 30 checks
+for number in 1 2 3 4 5 6 7 8 9 10; do
 	all="$all one/$number"
 	weigh one/$number 100
-	read_in one/$number --rw=randread --bs=128k --ioengine=psync --numjobs=20
+	many=16
+	[ $number != 10 ] || many=40
+	read_in one/$number --rw=randread --bs=128k --ioengine=psync --numjobs=$many
 done
-echo 700 > $CGROUPS/one/8/io.triage.weight
+echo 900 > $CGROUPS/one/10/io.triage.weight
 watch $all
 sum=0
 for path in $all; do
 	sum=$((sum + $(has $path)))
 done
-part=$(($(has one/8) * 10000 / sum))
-echo "measured: the largest of eight cgroups has $part of 10000 parts, 5000 are due"
+part=$(($(has one/10) * 10000 / sum))
+echo "measured: the largest of ten cgroups has $part of 10000 parts, 5000 are due"
 [ $part -ge $((5000 - 50 * OFF)) ] && [ $part -le $((5000 + 50 * OFF)) ] ||
-	fail "the largest of eight cgroups has $part of 10000, 5000 are due"
+	fail "the largest of ten cgroups has $part of 10000, 5000 are due"
 STARTING=$((FLASH_SLOWER / 2))
 
 shares "flash with few tags, of HIGH" --ioengine=libaio --iodepth=64 --prioclass=1

@@ -133,6 +133,25 @@ def test_a_tag_between_two_owners() -> None:
     assert (found.name, found.others) == ("tag", {OTHER: 64})
 
 
+def test_tags_that_wait_for_their_next_owners_most_of_the_time() -> None:
+    """Every 2 ms, 16 of 64 tags are given back; their next owners come 1.5 ms later."""
+    rounds = range(20)
+    passing = [
+        request(OTHER, 1, 2 * turn + 1.5, 2 * turn + 1.6, 2 * (turn + 4))
+        for turn in rounds
+        for _ in range(16)
+    ]
+    found = cause(request(VICTIM, 9, 38, 38.1, 38.5), [*passing, *alone()])
+    assert (found.name, found.others) == ("tag", {OTHER: 64})
+
+
+def test_tags_that_are_all_taken_in_a_small_part_of_the_wait() -> None:
+    few = [request(OTHER, 1, 2, 2, 31) for _ in range(40)]
+    burst = [request(OTHER, 20, 20, 20, 21) for _ in range(24)]
+    found = cause(request(VICTIM, 10, 30, 30.2, 30.5), [*few, *burst, *alone()])
+    assert (found.name, found.others) == ("unknown", {OTHER: 40})
+
+
 def test_aging() -> None:
     aged = [request(OTHER, 0, 0, 10 + n, 10.9 + n, "LOW", "aged") for n in range(40)]
     found = cause(request(VICTIM, 9, 9, 51, 51.2, "HIGH"), [*aged, *alone()])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Find why a request was slow: the part of its life that took longest, and the cause there."""
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +26,10 @@ _LIMIT_SLACK = 1.3
 #: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
 #: rest to the submitter of the slow request.
 _TAGS_TAKEN = 0.9
-#: Cut a wait for a tag into this many parts. For each part take the largest number of tags that are
-#: taken at once, and use the median of these numbers. A tag has no owner while it passes to the
-#: next request. That takes long where the next thread waits for a CPU, but not for a whole part.
-_TAG_PARTS = 9
+#: Count the taken tags at this many moments of a wait for a tag. Use the number that is reached at
+#: a fifth of these moments. At the others, some tags may be passing from one request to the next:
+#: that takes long where the next thread has to wait for a CPU.
+_MOMENTS = 19
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
 
@@ -228,8 +227,11 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         and 0 < other.got <= request.queued + waited
         and request.queued < other.end(_NEVER)
     ]
-    moment = _usual_peak(near, request.queued, waited)
-    taken = Counter(other.tid for other in near if _there(other.got, other, moment))
+    moments = (request.queued + waited * n // (_MOMENTS + 1) for n in range(1, _MOMENTS + 1))
+    counted = (
+        Counter(other.tid for other in near if _there(other.got, other, time)) for time in moments
+    )
+    taken = sorted(counted, key=Counter.total)[_MOMENTS * 4 // 5]
     place = seen.place
     # No event tells which hardware queue a request used. So assume that all taken tags belong to
     # this request's queue.
@@ -261,28 +263,6 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         "io.cost)",
         taken,
     )
-
-
-def _usual_peak(near: Sequence[Request], begin: int, waited: int) -> int:
-    """Return the moment of the median of the parts' peaks (see _TAG_PARTS), in ns.
-
-    near    requests that had a tag at some time of the wait
-    begin   when the wait began, in ns
-    waited  how long it lasted, in ns
-    """
-    gots = sorted(other.got for other in near)
-    ends = sorted(other.end(_NEVER) for other in near)
-
-    def taken(time: int) -> int:
-        return bisect_right(gots, time) - bisect_right(ends, time)
-
-    peaks = []
-    for part in range(_TAG_PARTS):
-        left, right = (begin + waited * n // _TAG_PARTS for n in (part, part + 1))
-        # The number grows only when a request gets a tag.
-        grows = gots[bisect_right(gots, left) : bisect_right(gots, right)]
-        peaks.append(max([left, *grows], key=taken))
-    return sorted(peaks, key=taken)[_TAG_PARTS // 2]
 
 
 def _in_queue(request: Request, seen: Seen, end: int) -> Cause:

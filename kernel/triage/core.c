@@ -14,15 +14,15 @@
  *     returns false. The dispatcher that begins the hold arms the shard's watchdog, a timer
  *     that ends the hold and runs the hardware queue.
  *  3. No event that may end a hold sooner is missed. An insertion pushes its requests, and
- *     then looks at TG_HELD. Two other events look at nr_held: a completion, after it has
- *     changed a gauge; and the dispatch of an urgent request, after it has given bulk a grant
- *     (tg_grant()). A dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()),
- *     and then looks at inbox, gauges and grant. Both the event and the dispatcher have a full
- *     barrier between their two steps. So if an event and a hold meet, at least one side sees
- *     the other.
+ *     then looks at TG_HELD. Three other events look at nr_held: a completion, after it has
+ *     changed a gauge; a freed tag, after it has lowered nr_greedy; and the dispatch of an
+ *     urgent request, after it has given bulk a grant (tg_grant()). A dispatcher that begins a
+ *     hold sets nr_held and TG_HELD (tg_set_held()), and then looks at inbox, gauges,
+ *     nr_greedy and grant. Both the event and the dispatcher have a full barrier between their
+ *     two steps. So if an event and a hold meet, at least one side sees the other.
  *     After other events only the watchdog ends the hold:
- *     - time alone lets a request go: a limit or the pace opens, a gap ends, or for a while
- *       HIGH has not come or no two submitters have shared the device;
+ *     - time alone lets a request go: a limit or the pace opens, a gap ends, or HIGH has not
+ *       come for a while;
  *     - a disk's flush ends;
  *     - a tunable changes;
  *     - a task begins to wait until requests are gone;

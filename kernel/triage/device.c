@@ -198,14 +198,19 @@ void tg_requeue_request(struct request *rq)
 	tg_tag(rq)->returned = true;
 }
 
-/* Subtract a request's tag from those of its submitter, if it was counted. */
+/*
+ * Subtract a request's tag from those of its submitter, if it was counted. If fewer submitters are
+ * greedy now, bulk may go, so wake held shards.
+ */
 static __always_inline void tg_put_tag(struct tg_data *tg, struct request *rq)
 {
 	const struct tg_tag *tag = tg_tag(rq);
 
 	yield_point();
-	if (likely(tag->held))
-		tg_submitter_put(&tg->submitters, tag->submitter);
+	if (likely(tag->held) &&
+	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
+	    atomic_read(&tg->nr_held))
+		tg_wake(tg, tg->nr_shards);
 }
 
 /*

@@ -435,7 +435,7 @@ static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 }
 
 /*
- * Show how many submitters are known, how many hold several tags, and how often there was no memory
+ * Show how many submitters are known, how many are greedy, and how often there was no memory
  * for an entry.
  */
 static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
@@ -451,8 +451,8 @@ static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
 		hlist_for_each_entry(submitter, &submitters->buckets[i], node)
 			count++;
 	spin_unlock(&submitters->lock);
-	seq_printf(m, "known %u\nseveral %d\nunknown %lu\n", count,
-		   atomic_read(&submitters->nr_several), unknown);
+	seq_printf(m, "known %u\ngreedy %d\nunknown %lu\n", count,
+		   atomic_read(&submitters->nr_greedy), unknown);
 }
 
 #define TG_SHOW(name)							\

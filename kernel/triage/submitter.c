@@ -147,21 +147,20 @@ static __always_inline int tg_submitter_hold(struct tg_submitter *submitter)
 }
 
 /*
- * Record that a submitter holds several tags now, @held of them. Write each time at most once a
- * tick, because other CPUs read it.
+ * Record that a submitter holds several tags now, @held of them. Write the time at most once a
+ * tick, because the submitter's threads on other CPUs read it.
  */
 static noinline void tg_submitter_holds_several(struct tg_data *tg, struct tg_submitter *submitter,
 						int held)
 {
-	struct tg_submitters *submitters = &tg->submitters;
 	const unsigned long now = jiffies;
 
 	if (READ_ONCE(submitter->several_at) != now)
 		WRITE_ONCE(submitter->several_at, now);
 	if (held == TG_SPARSE_TAGS + 1)
-		atomic_inc(&submitters->nr_several);
-	if (atomic_read(&submitters->nr_several) > 1 && READ_ONCE(submitters->shared_at) != now)
-		WRITE_ONCE(submitters->shared_at, now);
+		atomic_inc(&tg->submitters.nr_several);
+	else if (held == TG_TAGS_FEW + 1)
+		atomic_inc(&tg->submitters.nr_greedy);
 }
 
 /* Record that a request has one of the @held tags of its submitter. */
@@ -316,7 +315,6 @@ void tg_submitters_init(struct tg_data *tg)
 	unsigned int i;
 
 	spin_lock_init(&submitters->lock);
-	submitters->shared_at = jiffies - HZ;
 	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++)
 		INIT_HLIST_HEAD(&submitters->buckets[i]);
 	tg_submitter_init(&submitters->workers, NULL, ++submitters->last_id);
@@ -341,4 +339,5 @@ void tg_submitters_exit(struct tg_data *tg)
 	WARN_ON_ONCE(atomic_read(&submitters->workers.held));
 	WARN_ON_ONCE(atomic_read(&submitters->others.held));
 	WARN_ON_ONCE(atomic_read(&submitters->nr_several));
+	WARN_ON_ONCE(atomic_read(&submitters->nr_greedy));
 }

@@ -57,7 +57,7 @@ struct tg_submitter {
  * @last_id: the last @id given to a submitter; guarded by @lock
  * @unknown: how often there was no memory for an entry; guarded by @lock
  * @nr_several: number of submitters that hold more than TG_SPARSE_TAGS tags; atomic
- * @shared_at: jiffies when two submitters last held several tags at the same time
+ * @nr_greedy: number of submitters that hold more than TG_TAGS_FEW tags; atomic
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
  *	tg_prepare_request() have this entry too, but it does not count them.
@@ -67,12 +67,17 @@ struct tg_submitters {
 	u64 last_id;
 	unsigned long unknown;
 	atomic_t nr_several;
-	unsigned long shared_at;
+	atomic_t nr_greedy;
 	struct tg_submitter workers;
 	struct tg_submitter others;
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
 };
 
+/*
+ * A submitter that holds more tags than this is greedy. If two or more submitters are greedy, bulk
+ * in a flash device is limited, so that they take turns (tg_bulk_may_share()).
+ */
+#define TG_TAGS_FEW 8
 /*
  * A submitter asks for little if it holds at most this many tags, and has not taken a further one
  * for this long.
@@ -87,12 +92,25 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
-/* Record that a request's tag is free again. The entry may be gone afterwards. */
-static inline void tg_submitter_put(struct tg_submitters *submitters,
+/*
+ * Record that a request's tag is free again. The entry may be gone afterwards. Return whether one
+ * submitter fewer is greedy. If so, this function has executed a full barrier.
+ */
+static inline bool tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)
 {
-	if (unlikely(atomic_dec_return(&submitter->held) == TG_SPARSE_TAGS))
+	const int held = atomic_dec_return(&submitter->held);
+
+	if (likely(held < TG_SPARSE_TAGS))
+		return false;
+	if (held == TG_SPARSE_TAGS)
 		atomic_dec(&submitters->nr_several);
+	if (held != TG_TAGS_FEW)
+		return false;
+	atomic_dec(&submitters->nr_greedy);
+	/* Pairs with tg_set_held(): the holder sees nr_greedy, or our caller sees nr_held. */
+	smp_mb__after_atomic();
+	return true;
 }
 
 /* Return whether a submitter asks for little, by the tags that it holds and has held. */

@@ -47,6 +47,7 @@
  *			the quantum. Then the flow waits for the other flows of the backlog
  *	debt		the cost by which a flow exceeded its turn
  *	stream		a flow that has read or written in sequence for a while (detector.h)
+ *	greedy		a submitter that holds more than eight tags
  *	room		the limit on the cost of bulk in a device that is shared (tg_is_shared())
  *	pressed		the device is pressed if an urgent request came in the last second
  *			(tg_pressed()); then the budget applies
@@ -374,15 +375,12 @@ static inline bool tg_groups_meet(const struct tg_data *tg)
 }
 
 /*
- * Return whether the device is shared: in the last 100 ms two submitters held several tags each, or
- * requests of two cgroups met in the last second. Without a memory of 100 ms, one request of a
- * submitter that holds just three would end the sharing each time it returns. Then a deep
- * submitter's whole queue would go at once.
+ * Return whether the device is shared: several submitters are greedy, or requests of two cgroups
+ * met in the last second.
  */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
-	return time_before(tg_now(), READ_ONCE(tg->submitters.shared_at) + TG_SPARSE_JIFFIES) ||
-	       tg_groups_shared(tg);
+	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
 }
 
 /* Return whether bulk is charged: urgent requests come, or the device is shared. */

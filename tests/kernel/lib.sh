@@ -38,13 +38,14 @@ IO_ERRORS="I/O error|blk_update_request"
 
 # -- How a test ends -----------------------------------------------------------
 
+# skip WHY, fail WHY: end the check. The message goes to stderr, so it is seen in x=$(f) too.
 skip() {
-	echo "SKIP: $*"
+	echo "SKIP: $*" >&2
 	exit 77
 }
 
 fail() {
-	echo "FAIL: $*"
+	echo "FAIL: $*" >&2
 	exit 1
 }
 

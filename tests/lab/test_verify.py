@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def test_each_check_there_is_says_both() -> None:
 def test_each_check_is_in_the_table_of_the_readme() -> None:
     table = (verify.CHECKS / "README.md").read_text()
     assert [check.name for check in verify.checks() if f"`{check.name}`" not in table] == []
+
+
+@pytest.mark.parametrize(
+    "library", [verify.CHECKS / "lib.sh", verify.CHECKS.parent / "modeldisk/lib.sh"]
+)
+def test_a_failure_inside_a_substitution_is_told(library: Path) -> None:
+    """Many checks call a function that may fail as x=$(f)."""
+    function = library.read_text().partition("\nfail() {")[2].partition("\n}\n")[0]
+    script = f"fail() {{{function}\n}}\nx=$(fail why)\necho $x"
+    done = subprocess.run(["sh", "-euc", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "FAIL: why\n")
 
 
 def test_guests_have_every_check_once_in_each_of_its_places(

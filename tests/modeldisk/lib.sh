@@ -14,8 +14,9 @@ BAD_LOG="$BAD_LOG|blocked for more than|lockup|detected stalls|KASAN|UBSAN"
 BAD_LOG="$BAD_LOG|possible (recursive|circular|irq lock)|refcount_t"
 BAD_LOG="$BAD_LOG|list_(add|del) corruption|EXT4-fs error"
 
+# fail WHY: end the test. The message goes to stderr, so it is seen in x=$(f) too.
 fail() {
-	echo "FAIL: $*"
+	echo "FAIL: $*" >&2
 	exit 1
 }
 

@@ -9,7 +9,7 @@
  * fail.
  *
  * An urgent request may always go to the device. All other requests are bulk. While the device
- * has bulk, no further bulk may go, unless a GRANTER or LEARNER has permitted it.
+ * has bulk, no further bulk may go, unless a GRANTER, LEARNER or ENDER has permitted it.
  *
  * A scenario is the number of each kind of process:
  *	URGENT, BULK	submitters of one urgent request each, or of one request of bulk
@@ -18,6 +18,8 @@
  *			queue's part of the scheduler); then bulk of any shard may go even if the
  *			device has some
  *	LEARNERS	CPUs that learn from a completed request that bulk may go
+ *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy and
+ *			bulk may go
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  *	LEAVERS		exits of the scheduler, once all requests have completed
@@ -46,9 +48,9 @@
 #define NR_HELD	3
 #define SENT	4	/* requests of bulk sent to the device; the one of BUSY does not count */
 #define BACK	5	/* requests of bulk that came back; the one of BUSY counts */
-#define OPENERS	(GRANTERS + LEARNERS)
+#define OPENERS	(GRANTERS + LEARNERS + ENDERS)
 #if OPENERS
-#define OPENED	6	/* 1: a grant or a learnt budget lets bulk go */
+#define OPENED	6	/* 1: a grant, a learnt budget or few greedy submitters let bulk go */
 #define PLACES	7
 #else
 #define PLACES	6
@@ -740,6 +742,30 @@ active [LEARNERS] proctype learner()
 
 	learn();
 	back_noticed()
+}
+#endif
+
+#if ENDERS
+/* submitter.h tg_submitter_put: atomic_dec(&submitters->nr_greedy); */
+active [ENDERS] proctype ender()
+{
+	LOCALS;
+
+	d_step { modify(OPENED, 1) };
+#ifndef FLAW_ENDED_WITHOUT_BARRIER
+	/* submitter.h tg_submitter_put: smp_mb__after_atomic(); */
+	d_step { full_barrier() };
+#endif
+	load(NR_HELD, seen);
+#ifndef FLAW_ENDED_WITHOUT_WAKE
+	/* device.c tg_put_tag: unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) && */
+	/* device.c tg_put_tag: atomic_read(&tg->nr_held)) */
+	/* device.c tg_put_tag: tg_wake(tg, tg->nr_shards); */
+	if
+	:: seen -> seen = 0; wake()
+	:: else
+	fi
+#endif
 }
 #endif
 

@@ -32,10 +32,11 @@ SCENARIOS = {
     "granted": {"BULK": 1, "BUSY": 1, "GRANTERS": 1},
     "granted-and-completed": {"BULK": 1, "BUSY": 1, "GRANTERS": 1, "COMPLETERS": 1},
     "learnt": {"BULK": 1, "BUSY": 1, "LEARNERS": 1},
+    "ended": {"BULK": 1, "BUSY": 1, "ENDERS": 1},
     "limited": {"BULK": 1, "BUSY": 1, "LIMITS": 1, "COMPLETERS": 1},
     "left": {"URGENT": 2, "COMPLETERS": 1, "LEAVERS": 1},
 }
-NAMES = "URGENT BULK COMPLETERS GRANTERS LEARNERS MERGERS LEAVERS MISTAKEN BUSY LIMITS"
+NAMES = "URGENT BULK COMPLETERS GRANTERS LEARNERS ENDERS MERGERS LEAVERS MISTAKEN BUSY LIMITS"
 ABSENT = dict.fromkeys(NAMES.split(), 0) | {"WORKERS": 1}
 
 
@@ -191,18 +192,18 @@ OUTSIDE = {
         "const int held = atomic_inc_return(&submitter->held);",
     ): "the life of an entry",
     ("submitter.c", "tg_submitter_hold", "atomic_dec(&submitter->held);"): "the life of an entry",
-    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&submitters->nr_several);"): (
-        "for tags, which a request has before it is inserted; and a hold because submitters share "
-        "the device ends by completions or by time alone"
+    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&tg->submitters.nr_several);"): (
+        "for tags, which a request has before it is inserted"
     ),
     ("submitter.h", "tg_submitter_put", "atomic_dec(&submitters->nr_several);"): (
         "for tags, which a request has before it is inserted"
     ),
-    (
-        "submitter.h",
-        "tg_submitter_put",
-        "if (unlikely(atomic_dec_return(&submitter->held) == TG_SPARSE_TAGS))",
-    ): "as for nr_several",
+    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&tg->submitters.nr_greedy);"): (
+        "lets nothing go"
+    ),
+    ("submitter.h", "tg_submitter_put", "const int held = atomic_dec_return(&submitter->held);"): (
+        "tells which completion is the one that is modelled"
+    ),
 }
 
 
@@ -235,6 +236,8 @@ FLAWS = {
     "GRANT_WITHOUT_BARRIER": Flaw("granted", 3),
     "GRANT_WITHOUT_WAKE": Flaw("granted", 3),
     "LEARNT_WITHOUT_BARRIER": Flaw("learnt", 3),
+    "ENDED_WITHOUT_BARRIER": Flaw("ended", 3),
+    "ENDED_WITHOUT_WAKE": Flaw("ended", 3),
     "GAUGE_WITHOUT_BARRIER": Flaw("granted-and-completed", 0),
     "WAKE_WITHOUT_RUN": Flaw("completed", 4),
     "WATCHDOG_WITHOUT_RUN": Flaw("limited", 4),

@@ -134,22 +134,26 @@ def test_a_tag_between_two_owners() -> None:
 
 
 def test_tags_that_wait_for_their_next_owners_most_of_the_time() -> None:
-    """Every 2 ms, 16 of 64 tags are given back; their next owners come 1.5 ms later."""
-    rounds = range(20)
+    """Every 2 ms, 8 of 64 tags are given back. Their next owners come 1.4 ms later."""
     passing = [
-        request(OTHER, 1, 2 * turn + 1.5, 2 * turn + 1.6, 2 * (turn + 4))
-        for turn in rounds
-        for _ in range(16)
+        request(OTHER, 1, 2 * turn + 1.4, 2 * turn + 1.5, 2 * (turn + 8))
+        for turn in range(20)
+        for _ in range(8)
     ]
-    found = cause(request(VICTIM, 9, 38, 38.1, 38.5), [*passing, *alone()])
+    found = cause(request(VICTIM, 16.5, 38, 38.1, 38.5), [*passing, *alone()])
     assert (found.name, found.others) == ("tag", {OTHER: 64})
 
 
-def test_tags_that_are_all_taken_in_a_small_part_of_the_wait() -> None:
-    few = [request(OTHER, 1, 2, 2, 31) for _ in range(40)]
-    burst = [request(OTHER, 20, 20, 20, 21) for _ in range(24)]
-    found = cause(request(VICTIM, 10, 30, 30.2, 30.5), [*few, *burst, *alone()])
-    assert (found.name, found.others) == ("unknown", {OTHER: 40})
+def test_tags_that_are_all_taken_for_moments() -> None:
+    """Every 10 ms, 34 requests more come for 1 ms. The victim waits for something else."""
+    few = [request(OTHER, 1, 2, 2, 101) for _ in range(30)]
+    bursts = [
+        request(OTHER, 10 * turn, 10 * turn, 10 * turn, 10 * turn + 1)
+        for turn in range(1, 10)
+        for _ in range(34)
+    ]
+    found = cause(request(VICTIM, 5, 100, 100.2, 100.5), [*few, *bursts, *alone()])
+    assert (found.name, found.others) == ("unknown", {OTHER: 30})
 
 
 def test_aging() -> None:

@@ -321,12 +321,11 @@ static void begin(unsigned int nr_shards, u32 pace)
 		cgroup_begin(&cgroups[i], i);
 	tg_groups_init(&tg);
 	tg_budget_init(&tg);
-	tg.submitters.shared_at = jiffies - HZ;
 }
 
-static bool process_holds_several(const struct process *p)
+static bool process_is_greedy(const struct process *p)
 {
-	return !p->asks_little && p->depth > TG_SPARSE_TAGS;
+	return !p->asks_little && p->depth > TG_TAGS_FEW;
 }
 
 /*
@@ -349,14 +348,14 @@ static struct process *process_add(const struct process *like)
 		p->requests[i].at = kernel_now + begins;
 		list_add_tail(&p->requests[i].queuelist, &p->idle);
 	}
-	tg.submitters.nr_several.value += process_holds_several(p);
+	tg.submitters.nr_greedy.value += process_is_greedy(p);
 	return p;
 }
 
 static void process_stop(struct process *p)
 {
 	p->stopped = true;
-	tg.submitters.nr_several.value -= process_holds_several(p);
+	tg.submitters.nr_greedy.value -= process_is_greedy(p);
 }
 
 /* Return the request that a process sends next, or NULL. */
@@ -379,8 +378,6 @@ static void process_send(struct process *p, struct request *rq)
 
 	p->submitter.held.value = p->asks_little ? 1 : p->depth;
 	p->submitter.several_at = p->asks_little ? jiffies - HZ : jiffies;
-	if (process_holds_several(p) && tg.submitters.nr_several.value > 1)
-		tg.submitters.shared_at = jiffies;
 	p->sent++;
 	rq->cmd_flags = p->writes ? REQ_OP_WRITE | REQ_SYNC | REQ_IDLE : REQ_OP_READ;
 	if (p->hints)

@@ -23,12 +23,13 @@ _ARM_NS = 15_000_000
 #: A limit of a class (limit_iops_low and the like) is the cause only if the class sent about what
 #: the limit allows: within this factor, give or take one request.
 _LIMIT_SLACK = 1.3
-#: If at least this share of the tags is in use, tags are the cause: the scheduler may refuse the
-#: rest to the submitter of the slow request.
+#: Tags are the cause if at least this share of them was taken for a fifth of the wait. A scheduler
+#: may refuse the rest to the submitter of the slow request.
 _TAGS_TAKEN = 0.9
-#: Count the taken tags at this many moments of a wait for a tag. Use the number that is reached at
-#: a fifth of these moments. At the others, some tags may be passing from one request to the next:
-#: that takes long where the next thread has to wait for a CPU.
+#: And at least this share was taken for half of the wait. It is smaller, because a tag has no owner
+#: while it passes to the next request, and the next thread may have to wait for a CPU.
+_TAGS_USUAL = 0.75
+#: Count the taken tags at this many moments of a wait.
 _MOMENTS = 19
 _NEVER = 1 << 63
 _CLASS_ORDER = {"HIGH": 0, "rt": 0, "NORMAL": 1, "be": 1, "LOW": 2, "idle": 2}
@@ -231,11 +232,12 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
     counted = (
         Counter(other.tid for other in near if _there(other.got, other, time)) for time in moments
     )
-    taken = sorted(counted, key=Counter.total)[_MOMENTS * 4 // 5]
+    ranked = sorted(counted, key=Counter.total)
+    usual, taken = ranked[_MOMENTS // 2], ranked[_MOMENTS * 4 // 5]
     place = seen.place
     # No event tells which hardware queue a request used. So assume that all taken tags belong to
     # this request's queue.
-    if taken.total() >= _TAGS_TAKEN * place.tags:
+    if taken.total() >= _TAGS_TAKEN * place.tags and usual.total() >= _TAGS_USUAL * place.tags:
         more = "raise queue/nr_requests, or let the other ask for less at once"
         if place.scheduler == "none":
             more = "without a scheduler tags are the device's own: choose a scheduler, or " + more
@@ -257,11 +259,11 @@ def _for_a_tag(request: Request, seen: Seen) -> Cause:
         )
     return Cause(
         "unknown",
-        f"it waited before the scheduler though only {taken.total()} requests had tags",
+        f"it waited before the scheduler though only {usual.total()} requests had tags",
         "raise queue/nr_requests where the scheduler is kyber, bfq or triage: they keep some "
         "submitters to a part of the tags. Else look at limits of control groups (io.latency, "
         "io.cost)",
-        taken,
+        usual,
     )
 
 

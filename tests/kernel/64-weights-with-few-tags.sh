@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Guards: cgroups share flash by io.triage.weight, down their tree, even if they want more tags than
 #         there are. This holds for deep queues, also of HIGH, for many processes with one request
-#         each, for io_uring, and for ten cgroups that have few tags each.
+#         each, for io_uring, and for a large cgroup beside nine small ones.
 # Needs: modeldisk, fio, cgroup v2 with the io controller; a scheduler with io.triage.weight
 # Machine: sim
 . "${0%/*}/lib.sh"
@@ -33,12 +33,12 @@ OFF=15	# large, because the kernel, not the scheduler, hands out tags: fio asks 
 shares "flash with few tags" --ioengine=libaio --iodepth=64
 OFF=5
 shares "flash with few tags, by many processes" --ioengine=psync --numjobs=40
-# Each of ten cgroups has few of the tags, even if one of them is due half of the device.
+# Nine cgroups have few of the tags each. The tenth is due half of the device.
 choose_scheduler none
 choose_scheduler "$SCHEDULER"
 mkdir $CGROUPS/one
 all=
-STARTING=$FLASH_SLOWER	# ten fio take over 1 s to begin, and longer in a guest after 30 checks
+STARTING=$FLASH_SLOWER	# ten fio take over 1 s to begin, and over 2 s in a guest after 30 checks
 for number in 1 2 3 4 5 6 7 8 9 10; do
 	all="$all one/$number"
 	weigh one/$number 100

@@ -58,14 +58,16 @@ def test_each_check_is_in_the_table_of_the_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    "library", [verify.CHECKS / "lib.sh", verify.CHECKS.parent / "modeldisk/lib.sh"]
+    ("library", "name", "status"),
+    [("kernel", "fail", 1), ("kernel", "skip", 77), ("modeldisk", "fail", 1)],
 )
-def test_a_failure_inside_a_substitution_is_told(library: Path) -> None:
-    """Many checks call a function that may fail as x=$(f)."""
-    function = library.read_text().partition("\nfail() {")[2].partition("\n}\n")[0]
-    script = f"fail() {{{function}\n}}\nx=$(fail why)\necho $x"
+def test_a_check_that_ends_in_a_substitution_says_why(library: str, name: str, status: int) -> None:
+    text = (verify.CHECKS.parent / library / "lib.sh").read_text()
+    function = text.partition(f"\n{name}() {{")[2].partition("\n}\n")[0]
+    script = f"{name}() {{{function}\n}}\nx=$({name} why)\necho $x"
     done = subprocess.run(["sh", "-euc", script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "FAIL: why\n")
+    said = f"{name.upper()}: why\n"
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
 
 
 def test_guests_have_every_check_once_in_each_of_its_places(

@@ -31,14 +31,18 @@ SAMPLED = ("none", "triage")
 READER = "--name=reader --bs=4k --iodepth=2 --rate_iops=1000 --prioclass=2 --prio=1"
 BULK = "--name=bulk --bs=16k --iodepth=8 --rate_iops=850 --prioclass=3"
 
+#: `explain` must see requests that wait long, and those that they wait for, from their start. So
+#: the jobs of some cases start after `explain`.
+LATER = "--startdelay=400ms"
+
 #: For each case: the scheduler, its settings, the victim's job, the other jobs.
 CASES = {
     "depth": ("none", "", "--bs=4k --iodepth=1", "--bs=128k --iodepth=64"),
     "tag": (
         "mq-deadline",
         "nr_requests=8",
-        "--bs=4k --iodepth=1",
-        "--bs=64k --iodepth=1 --numjobs=40",
+        f"{LATER} --bs=4k --iodepth=1",
+        f"{LATER} --bs=64k --iodepth=1 --numjobs=40",
     ),
     "priority": (
         "triage",
@@ -49,15 +53,13 @@ CASES = {
     "limit": (
         "triage",
         "iosched/limit_iops_low=20",
-        "--bs=4k --iodepth=4 --prioclass=3",
+        f"{LATER} --bs=4k --iodepth=4 --prioclass=3",
         "--bs=4k --iodepth=1",
     ),
     "aging": (
         "triage",
         "iosched/aging_expire_low=1 iosched/aging_expire_normal=1",
-        # The victim's requests wait long, and `explain` must see them from their start. So the
-        # victim starts after `explain`.
-        "--startdelay=400ms --bs=64k --iodepth=8 --prioclass=2 --prio=0",
+        f"{LATER} --bs=64k --iodepth=8 --prioclass=2 --prio=0",
         "--bs=64k --iodepth=128 --prioclass=3",
     ),
 }

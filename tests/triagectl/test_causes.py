@@ -133,27 +133,42 @@ def test_a_tag_between_two_owners() -> None:
     assert (found.name, found.others) == ("tag", {OTHER: 64})
 
 
-def test_tags_that_wait_for_their_next_owners_most_of_the_time() -> None:
-    """Every 2 ms, 8 of 64 tags are given back. Their next owners come 1.4 ms later."""
-    passing = [
-        request(OTHER, 1, 2 * turn + 1.4, 2 * turn + 1.5, 2 * (turn + 8))
-        for turn in range(20)
+def passing(late: float) -> list[Request]:
+    """Return requests that share 64 tags.
+
+    Every 2 ms, 8 of the tags are given back; their next owners come `late` ms later.
+    """
+    return [
+        request(OTHER, 1, 2 * turn + late, 2 * turn + late, 2 * (turn + 8))
+        for turn in range(60)
         for _ in range(8)
     ]
-    found = cause(request(VICTIM, 16.5, 38, 38.1, 38.5), [*passing, *alone()])
-    assert (found.name, found.others) == ("tag", {OTHER: 64})
 
 
-def test_tags_that_are_all_taken_for_moments() -> None:
-    """Every 10 ms, 34 requests more come for 1 ms. The victim waits for something else."""
-    few = [request(OTHER, 1, 2, 2, 101) for _ in range(30)]
+@pytest.mark.parametrize(("late", "name"), [(1.5, "tag"), (1.7, "unknown")])
+def test_tags_that_wait_for_their_next_owners_most_of_the_time(late: float, name: str) -> None:
+    """All tags are taken for 25 % of the wait, or for 15 %."""
+    victim = request(VICTIM, 16.5, 113, 113.1, 113.5)
+    assert cause(victim, [*passing(late), *alone()]).name == name
+
+
+@pytest.mark.parametrize("busy", [44, 50])
+@pytest.mark.parametrize("wbt", [False, True])
+def test_tags_of_which_many_are_free_but_in_bursts(busy: int, wbt: bool) -> None:
+    """Every 10 ms, all tags are taken for 3 ms. At other times `busy` of 64 are."""
+    most = [request(OTHER, 1, 2, 2, 101) for _ in range(busy)]
     bursts = [
-        request(OTHER, 10 * turn, 10 * turn, 10 * turn, 10 * turn + 1)
+        request(OTHER, 10 * turn, 10 * turn, 10 * turn, 10 * turn + 3)
         for turn in range(1, 10)
-        for _ in range(34)
+        for _ in range(64 - busy)
     ]
-    found = cause(request(VICTIM, 5, 100, 100.2, 100.5), [*few, *bursts, *alone()])
-    assert (found.name, found.others) == ("unknown", {OTHER: 30})
+    victim = request(VICTIM, 5, 100, 100.2, 100.5, write=True)
+    victim.sync = False
+    found = cause(victim, [*most, *bursts, *alone()], wbt=wbt)
+    if busy == 50:
+        assert (found.name, found.others) == ("tag", {OTHER: 64})
+    else:
+        assert found.name == ("writeback" if wbt else "unknown")
 
 
 def test_aging() -> None:

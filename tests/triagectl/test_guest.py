@@ -87,13 +87,14 @@ def within(entries: list[tuple[int, int]], when: Any) -> list[int]:
 def timed(entries: list[tuple[int, int]], when: Any) -> tuple[list[int], list[int]]:
     """Return the latencies of requests that `top` timed for sure, and of those it may have timed.
 
-    `top` times the requests that begin in its windows and complete before it ends. fio's log has
-    whole ms, so it does not tell whether `top` timed a request at the edge of a window.
+    `top` times the requests that begin in its windows and complete before it ends. A time in fio's
+    log is the sum of two that are cut to whole ms: when the job began, and how much later a request
+    completed. So the log does not tell whether `top` timed a request at the edge of a window.
     """
     last = when["windows"][-1][-1]
     sure, unsure = [], []
     for at, ns in entries:
-        early, late = at * MS - HANDLED_NS, (at + 1) * MS
+        early, late = at * MS - HANDLED_NS, (at + 2) * MS
         for opening, opened, until in when["windows"]:
             if opened <= early - ns and late - ns <= until and late <= last:
                 sure.append(ns)

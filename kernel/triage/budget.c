@@ -193,11 +193,11 @@ static bool tg_bulk_may_go_pressed(struct tg_data *tg, bool *patient)
 }
 
 /*
- * Return the cost of the requests that use up the room (tg_controller.room), in ns. Bulk always
+ * Return the cost of the requests that use up the room (tg_room_now()), in ns. Bulk always
  * does. Urgent requests do too while cgroups share the device. If they did not, bulk of one cgroup
  * would find room while the device is full of other cgroups' urgent requests.
  */
-static u64 tg_room_taken(const struct tg_data *tg)
+u64 tg_room_taken(const struct tg_data *tg)
 {
 	const bool all = tg_groups_shared(tg);
 	unsigned int i;
@@ -214,6 +214,22 @@ static u64 tg_room_taken(const struct tg_data *tg)
 }
 
 /*
+ * Return how much of the room is left, in ns of cost. @room is tg_room_now(). A room that is narrow
+ * for a moment is bulk's alone: otherwise urgent requests, which are not held back, could keep bulk
+ * out.
+ */
+static u64 tg_room_left(const struct tg_data *tg, u64 room)
+{
+	u64 taken;
+
+	/* No limit: skip the sum over shards. */
+	if (room >= TG_DEPTH_MAX)
+		return room;
+	taken = tg_room_is_narrow(tg) ? tg_bulk_inside(tg) : tg_room_taken(tg);
+	return room - min(room, taken);
+}
+
+/*
  * Return whether bulk may go while the device is shared. If a device took every request, the
  * submitter with the most requests would get most of the device. So flash gets only as many
  * requests as keep it busy, and turns of cgroups and flows decide which. A disk takes few requests
@@ -221,7 +237,7 @@ static u64 tg_room_taken(const struct tg_data *tg)
  */
 static bool tg_bulk_may_share(const struct tg_data *tg, bool *patient)
 {
-	if (tg->rotational || tg_room_taken(tg) < READ_ONCE(tg->controller.room))
+	if (tg->rotational || tg_room_left(tg, tg_room_now(tg)))
 		return true;
 	if (time_before(jiffies, READ_ONCE(tg->budget.bulk_at) + TG_PATIENCE_FLASH))
 		return false;
@@ -238,12 +254,6 @@ static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
 	if (READ_ONCE(tg->budget.pressed) && !tg_bulk_may_go_pressed(tg, patient))
 		return false;
 	return !tg_is_shared(tg) || tg_bulk_may_share(tg, patient);
-}
-
-/* Return whether the room limits bulk: the device is flash, and it is shared. */
-static bool tg_shares_room(const struct tg_data *tg)
-{
-	return !tg->rotational && tg_is_shared(tg);
 }
 
 /*
@@ -299,7 +309,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 	*parts = (struct tg_parts){
 		.pressed = pressed,
 		.gated = pressed && tg_gated(tg, budget),
-		.whole = tg_shares_room(tg) ? min(budget, READ_ONCE(tg->controller.room)) : budget,
+		.whole = tg_shares_room(tg) ? min(budget, tg_room_now(tg)) : budget,
 		.least = U64_MAX,
 		.floor = U64_MAX,
 	};
@@ -420,9 +430,10 @@ unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_part
  */
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 {
+	const u64 room = tg_room_now(tg);
+
 	/* A woken shard sends several requests, so it is woken only if there is room for them. */
-	if (tg_shares_room(tg) &&
-	    tg_room_taken(tg) >= READ_ONCE(tg->controller.room) * 3 / 4)
+	if (tg_shares_room(tg) && tg_room_left(tg, room) <= room / 4)
 		return false;
 	return tg_bulk_is_let_in(tg, patient);
 }

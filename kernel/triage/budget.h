@@ -100,6 +100,7 @@ void tg_grant(struct tg_data *tg, u64 budget, u64 now);
 bool tg_bulk_may_go_limited(const struct tg_shard *shard);
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts);
+u64 tg_room_taken(const struct tg_data *tg);
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);

@@ -46,28 +46,6 @@
 #define TG_SETTLE_JIFFIES msecs_to_jiffies(32)
 /* Bulk may still delay urgent requests for this long after bulk was last dispatched. */
 #define TG_FELT_JIFFIES msecs_to_jiffies(100)
-/*
- * The room is the limit on bulk while the device is shared. It must keep the device busy. By
- * Little's law, the costs of the requests in a busy device add up to the time that one of them
- * takes there. So the room is the shortest service time seen, times this gain. With a gain below 1,
- * a smaller room would shorten that time, and so the room would shrink again and again. The least
- * room is ten times what flash takes for a read.
- */
-#define TG_ROOM_GAIN 2
-#define TG_ROOM_LEAST NSEC_PER_MSEC
-/*
- * The controller measures the shortest service time anew at this interval, because paths and
- * devices change. The measurement begins with a smaller room, for TG_LEAST_DRAIN times the
- * shortest service time so far. With the usual room, requests would queue behind each other in
- * the device, and none would have the shortest time.
- */
-#define TG_LEAST_JIFFIES (10 * HZ)
-#define TG_LEAST_DRAIN 8
-/*
- * The smaller room is the usual room divided by this. The usual room is twice the shortest service
- * time, so the smaller room is half of that time.
- */
-#define TG_ROOM_DRAINED 4
 
 void tg_controller_init(struct tg_data *tg)
 {
@@ -79,9 +57,11 @@ void tg_controller_init(struct tg_data *tg)
 	controller->probe_began = jiffies;
 	controller->probe_next = jiffies;
 	controller->probe_soonest = jiffies;
-	controller->drain_until = jiffies;
-	controller->room = TG_ROOM_LEAST;
-	controller->least_until = jiffies + TG_LEAST_JIFFIES;
+	tg_room_init(&controller->search);
+	controller->room = controller->search.room;
+	controller->room_had = controller->search.had;
+	controller->narrow_until = jiffies;
+	controller->room_due = jiffies;
 }
 
 /* Return the latency that few urgent requests should exceed, in ns; 0 if it is not known yet. */
@@ -307,49 +287,54 @@ void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 
 	const bool felt = time_before(jiffies,
 				      READ_ONCE(tg->budget.bulk_at) + TG_FELT_JIFFIES);
 	struct tg_controller *controller = &tg->controller;
+	const bool narrow = tg_room_is_narrow(tg);
 	unsigned long flags;
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
 	tg_urgent_seen(tg, class);
-	if (controller->probing || !felt) {
+	/* Requests beside a narrow room say nothing of the budget (tg_knee_interrupt()). */
+	if (controller->probing || !felt || narrow)
 		tg_knee_interrupt(&controller->knee);
+	if (controller->probing || !felt)
 		tg_learn_alone(tg, clean, latency);
-	} else {
+	else if (!narrow)
 		tg_learn_budget(tg, latency);
-	}
 	spin_unlock_irqrestore(&controller->lock, flags);
 }
 
-/* Set the room from the shortest service time of bulk. */
-static void tg_make_room(struct tg_controller *controller)
+/*
+ * Return a tick by which @at has come, or the present one if @at was before @now; both are in ns.
+ * The next tick may be near, so that it comes too soon.
+ */
+static unsigned long tg_tick_after(u64 at, u64 now)
 {
-	const u64 room = TG_ROOM_GAIN * controller->least;
-	const bool drains = time_before(jiffies, controller->drain_until);
-
-	lockdep_assert_held(&controller->lock);
-
-	WRITE_ONCE(controller->room, max(TG_ROOM_LEAST, drains ? room / TG_ROOM_DRAINED : room));
+	return jiffies + (at > now ? nsecs_to_jiffies(at - now) + 2 : 0);
 }
 
-/* Learn from a request of bulk that took @latency ns. */
-void tg_learn_bulk(struct tg_data *tg, u64 latency)
+/* Learn the room from a request of bulk that took @took ns, and came back at @now. */
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took)
 {
 	struct tg_controller *controller = &tg->controller;
+	struct tg_room *search = &controller->search;
 	unsigned long flags;
+	u8 at;
 
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
-	controller->least_now = min(controller->least_now ?: latency, latency);
-	if (!controller->least || latency < controller->least)
-		controller->least = latency;
-	if (time_after(jiffies, controller->least_until)) {
-		controller->least = controller->least_now;
-		controller->least_now = 0;
-		controller->least_until = jiffies + TG_LEAST_JIFFIES;
-		controller->drain_until = jiffies +
-					  nsecs_to_jiffies(TG_LEAST_DRAIN * controller->least);
+	at = search->at;
+	tg_room_see(search, now, took, tg_room_taken(tg), READ_ONCE(tg->budget.bulk_cost));
+	if (search->at != at) {
+		const bool narrow = search->at == TG_ROOM_NARROW;
+
+		WRITE_ONCE(controller->room, search->room);
+		WRITE_ONCE(controller->room_had, search->had);
+		WRITE_ONCE(controller->room_narrow, tg_room_at_narrow(search));
+		WRITE_ONCE(controller->narrow_until,
+			   tg_tick_after(narrow ? search->until : now, now));
+		/* At NARROW, time bulk at once: a fast device is done with it within a tick. */
+		WRITE_ONCE(controller->room_due,
+			   tg_tick_after(narrow ? now : search->from, now));
 	}
-	tg_make_room(controller);
 	spin_unlock_irqrestore(&controller->lock, flags);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Learns bulk's budget from the latency of urgent requests, with depth.h and knee.h. */
+/*
+ * Learns bulk's budget from the latency of urgent requests (depth.h, knee.h), and the room from the
+ * latency of bulk (room.h).
+ */
 #ifndef TG_CONTROLLER_H
 #define TG_CONTROLLER_H
 
@@ -8,6 +11,7 @@
 
 #include "depth.h"
 #include "knee.h"
+#include "room.h"
 
 /* The latency factor if none is set, in hundredths: a reader hardly notices twice the latency. */
 #define TG_FACTOR_ELSE 200
@@ -30,6 +34,10 @@ struct tg_data;
  * @probing: a probe keeps bulk out for a moment, to learn @alone and @tail
  * @probe_until: jiffies when a probe ends even if it lacks samples
  * @room: limit on bulk in the device while the device is shared (tg_is_shared()), in ns of cost
+ * @room_had: what the device had with that limit, in ns of cost (tg_room.had)
+ * @room_narrow: the limit that replaces @room for a moment, to find @room (TG_ROOM_NARROW)
+ * @narrow_until: jiffies when @room applies again
+ * @room_due: jiffies; from then on, bulk of a shared device is timed to find @room
  * @excess: a sum over urgent requests that came back while the budget held bulk: how much longer
  *	each took than TG_QUEUES_TIMES * @alone, in ns (tg_learn_excess()). It wraps, so use only
  *	differences; these may be negative
@@ -45,10 +53,7 @@ struct tg_data;
  * @probes: number of probes that have ended
  * @judged: number of urgent requests from which the controller learnt the budget
  * @late: number of these requests that took longer than the target
- * @least: the shortest service time of a measured request of bulk, in ns; 0: none yet
- * @least_now: the shortest service time since @least was last measured anew, in ns; 0: none yet
- * @drain_until: jiffies; until then @room is smaller, to measure @least
- * @least_until: jiffies when @least is next measured anew
+ * @search: the search for @room
  */
 struct tg_controller {
 	u64 budget;
@@ -59,6 +64,10 @@ struct tg_controller {
 	bool probing;
 	unsigned long probe_until;
 	u64 room;
+	u64 room_had;
+	u64 room_narrow;
+	unsigned long narrow_until;
+	unsigned long room_due;
 	u64 excess;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -70,10 +79,7 @@ struct tg_controller {
 	unsigned long probes;
 	unsigned long judged;
 	unsigned long late;
-	u64 least;
-	u64 least_now;
-	unsigned long drain_until;
-	unsigned long least_until;
+	struct tg_room search;
 };
 
 void tg_controller_init(struct tg_data *tg);
@@ -82,6 +88,6 @@ unsigned int tg_exchange(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency);
-void tg_learn_bulk(struct tg_data *tg, u64 latency);
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took);
 
 #endif

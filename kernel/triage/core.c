@@ -21,8 +21,8 @@
  *     nr_greedy and grant. Both the event and the dispatcher have a full barrier between their
  *     two steps. So if an event and a hold meet, at least one side sees the other.
  *     After other events only the watchdog ends the hold:
- *     - time alone lets a request go: a limit or the pace opens, a gap ends, or HIGH has not
- *       come for a while;
+ *     - time alone lets a request go: a limit or the pace opens, a gap or a narrow room ends,
+ *       or HIGH has not come for a while;
  *     - a disk's flush ends;
  *     - a tunable changes;
  *     - a task begins to wait until requests are gone;

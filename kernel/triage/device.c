@@ -81,6 +81,28 @@ static void tg_send_measured(struct tg_shard *shard, struct request *rq)
 		   rq->io_start_time_ns - min_t(u64, rq->io_start_time_ns, rq->start_time_ns));
 }
 
+/*
+ * Return whether a request's service time is typical of other requests. It is not if the request
+ * moves no data, or completes only once its data is on the medium.
+ */
+static bool tg_is_usual(const struct request *rq)
+{
+	return tg_moves_data(rq) && !(rq->cmd_flags & (REQ_FUA | REQ_PREFLUSH));
+}
+
+/* Return whether bulk is timed now, because the room is sought (room.h). */
+static bool tg_times_bulk(const struct tg_data *tg)
+{
+	return tg_shares_room(tg) && time_after_eq(jiffies, READ_ONCE(tg->controller.room_due));
+}
+
+/* Begin to time a request of bulk, so that the controller can learn the room from it. */
+static void tg_time_bulk(struct request *rq)
+{
+	tg_tag(rq)->timed = true;
+	rq->io_start_time_ns = ktime_get_ns();
+}
+
 /* Do what tg_send() has to do only for some requests. */
 void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 {
@@ -100,6 +122,8 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 			tag->charged = true;
 			tg_bulk_charge(shard, rq);
 		}
+		if (tg_times_bulk(tg) && tg_is_usual(rq))
+			tg_time_bulk(rq);
 		return;
 	}
 	/* Urgent writes beside bulk fill the drive's write buffer too. */
@@ -115,15 +139,6 @@ void tg_send_noticed(struct tg_shard *shard, struct request *rq)
 		tg_time(shard, rq);
 }
 
-/*
- * Return whether a request's service time is typical of other requests. It is not if the request
- * moves no data, or completes only once its data is on the medium.
- */
-static bool tg_is_usual(const struct request *rq)
-{
-	return tg_moves_data(rq) && !(rq->cmd_flags & (REQ_FUA | REQ_PREFLUSH));
-}
-
 /* Learn from a request that was timed or measured, unless the driver sent it back. */
 static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 {
@@ -131,12 +146,11 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	const u64 now = ktime_get_ns();
 	const u64 took = now - min_t(u64, now, rq->io_start_time_ns);
 
-	if (tag->measured && done) {
+	if (tag->measured && done)
 		tg_measure(&tg->services[tag->class], took);
-		if (!tag->urgent && !tg->rotational && tg_moves_data(rq))
-			tg_learn_bulk(tg, took);
-	}
-	if (tag->timed && done) {
+	if (tag->timed && done && !tag->urgent)
+		tg_learn_bulk(tg, now, took);
+	if (tag->timed && done && tag->urgent) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);
 		if (tg_is_usual(rq))
 			tg_learn_urgent(tg, tag->class, tag->clean && !tg_bulk_inside(tg), took);

@@ -147,8 +147,9 @@ static u64 tg_account_slack(const struct tg_data *tg, const struct tg_account *a
 /*
  * Let an account begin where its siblings are, after a pause. The account keeps what it lacks of
  * its share, up to a bound, because a cgroup also pauses while all its requests are in the device.
- * The bound is tg_account_slack(). For the time of a flash device it is the room
- * (tg_controller.room) if that is more: about what the device serves until a request comes back.
+ * The bound is tg_account_slack(). For the time of a flash device it is what the device had while
+ * it was shared (tg_controller.room_had) if that is more: about what it serves until a request
+ * comes back.
  */
 static void tg_account_join(const struct tg_data *tg, struct tg_account *account,
 			    enum tg_shared of)
@@ -160,7 +161,7 @@ static void tg_account_join(const struct tg_data *tg, struct tg_account *account
 		return;
 	lacks = tg_account_slack(tg, account, of);
 	if (of == TG_SHARED_DEVICE && !tg->rotational)
-		lacks = max(lacks, tg_share_time(READ_ONCE(tg->controller.room),
+		lacks = max(lacks, tg_share_time(READ_ONCE(tg->controller.room_had),
 						 READ_ONCE(account->weight)));
 	tg_raise(&account->had[of].time, now - lacks);
 }

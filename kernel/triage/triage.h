@@ -383,6 +383,26 @@ static inline bool tg_is_shared(const struct tg_data *tg)
 	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
 }
 
+/* Return whether the room limits bulk: the device is flash, and it is shared. */
+static inline bool tg_shares_room(const struct tg_data *tg)
+{
+	return !tg->rotational && tg_is_shared(tg);
+}
+
+/* Return whether the room is narrow for a moment, to find out how large it has to be (room.h). */
+static inline bool tg_room_is_narrow(const struct tg_data *tg)
+{
+	return tg_shares_room(tg) && time_before(jiffies, READ_ONCE(tg->controller.narrow_until));
+}
+
+/* Return the room: the limit on bulk in a shared flash device, in ns of cost. */
+static inline u64 tg_room_now(const struct tg_data *tg)
+{
+	return unlikely(time_before(jiffies, READ_ONCE(tg->controller.narrow_until))) ?
+		       READ_ONCE(tg->controller.room_narrow) :
+		       READ_ONCE(tg->controller.room);
+}
+
 /* Return whether bulk is charged: urgent requests come, or the device is shared. */
 static inline bool tg_charges_bulk(const struct tg_data *tg)
 {

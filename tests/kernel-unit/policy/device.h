@@ -204,7 +204,7 @@ void tg_learn_urgent(struct tg_data *data, enum prio_class class, bool clean, u6
 {
 }
 
-void tg_learn_bulk(struct tg_data *data, u64 latency)
+void tg_learn_bulk(struct tg_data *data, u64 now, u64 took)
 {
 }
 
@@ -306,7 +306,8 @@ static void begin(unsigned int nr_shards, u32 pace)
 			.aging_expire_normal = 1000, .aging_expire_low = 5000,
 		},
 		.costs.window_until = LONG_MAX,
-		.controller = { .budget = TG_DEPTH_MAX, .alone = 80000, .room = 500000 },
+		.controller = { .budget = TG_DEPTH_MAX, .alone = 80000, .room = 500000,
+				.room_had = 500000 },
 	};
 	for (i = 0; i < TG_OPS; i++)
 		tg.costs.of[i] = (struct tg_cost)TG_COST_GUESS_FLASH;

@@ -142,6 +142,8 @@ static struct shown simulate(const struct model *model, u64 ns)
 		if (!sent) {
 			/* Stuck requests fill the room. One request goes by patience. */
 			now += 100 * MS;
+			if (room.at == TG_ROOM_NARROW)
+				shown.narrow += (double)(100 * MS) / (double)ns;
 			requests[sent++] = (struct request){
 				.sent = now,
 				.back = send(model, free_at, now),

@@ -140,10 +140,15 @@ static struct shown simulate(const struct model *model, u64 ns)
 			continue;
 		}
 		if (!sent) {
-			/* Stuck requests fill the room. One request goes by patience. */
-			now += 100 * MS;
-			if (room.at == TG_ROOM_NARROW)
-				shown.narrow += (double)(100 * MS) / (double)ns;
+			/* Stuck requests fill the room: until it is wide, or one goes by patience. */
+			const u64 wide = max_t(u64, published.until * published.tick, now);
+			const bool waits = wide == now || wide > now + 100 * MS;
+
+			now = waits ? now + 100 * MS : wide;
+			if (wide > last)
+				shown.narrow += (double)(now - last) / (double)ns;
+			if (!waits)
+				continue;
 			requests[sent++] = (struct request){
 				.sent = now,
 				.back = send(model, free_at, now),

@@ -298,6 +298,33 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	return first;
 }
 
+/* Add the flows of a shard whose bulk waits. */
+static void tg_flows_count(struct tg_flows_waiting *flows, const struct tg_shard *shard)
+{
+	const u32 more = READ_ONCE(shard->bulk_flows);
+
+	if (READ_ONCE(shard->only_low))
+		flows->low += more;
+	else
+		flows->normal += more;
+}
+
+/* Return the weight of a shard's bulk among @flows. */
+static u32 tg_shard_weight(const struct tg_shard *shard, const struct tg_flows_waiting *flows)
+{
+	return tg_share_of_queue(flows, READ_ONCE(shard->bulk_flows), READ_ONCE(shard->only_low),
+				 READ_ONCE(shard->tg->tunables.share_low));
+}
+
+/* Record the flows that wait, if their numbers have changed: other CPUs read the record. */
+static void tg_flows_note(struct tg_flows_waiting *noted, const struct tg_flows_waiting *flows)
+{
+	if (READ_ONCE(noted->normal) != flows->normal)
+		WRITE_ONCE(noted->normal, flows->normal);
+	if (READ_ONCE(noted->low) != flows->low)
+		WRITE_ONCE(noted->low, flows->low);
+}
+
 /* Fill @parts. @asking is NULL, or a shard that counts as waiting in any case. */
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts)
@@ -328,38 +355,54 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		if (parts->first && tg_groups_yield(shard, parts->first))
 			continue;
 		parts->waiting++;
+		tg_flows_count(&parts->flows, shard);
 		parts->least = min(parts->least, tg_turn(shard));
 	}
 	parts->floor = min(parts->floor, parts->least);
 }
 
 /*
- * Return whether a cost is at most one shard's part of the limit. Without urgent requests a part
- * is at least a request of bulk, of @average cost, so that each shard may have one request in the
- * device.
+ * Return whether a cost is at most the part of the limit that is due to a shard of @weight. @all is
+ * the sum of the weights of all that wait. Without urgent requests a part is at least a request of
+ * bulk, of @average cost, so that each shard may have one request in the device.
  */
-static bool tg_parts_hold(const struct tg_parts *parts, u64 cost, u32 average)
+static bool tg_part_holds(const struct tg_parts *parts, u64 cost, u32 weight, u64 all, u32 average)
 {
-	return cost * parts->waiting <= parts->whole || (!parts->pressed && cost <= average);
+	return min_t(u64, cost, TG_DEPTH_MAX) * all <= parts->whole * weight ||
+	       (!parts->pressed && cost <= average);
+}
+
+/*
+ * Return whether bulk of @average cost fits a shard's part of the limit, and the shard is ahead of
+ * the others by at most such a part.
+ */
+static bool tg_bulk_fits_part(const struct tg_parts *parts, const struct tg_shard *shard,
+			      u32 average)
+{
+	const u32 percent = READ_ONCE(shard->tg->tunables.share_low);
+	const struct tg_flows_waiting *flows = &parts->flows;
+	const u64 own = tg_gauge_cost(&shard->device.bulk);
+	const u64 all = (u64)flows->normal * TG_FLOW_WEIGHT +
+			(flows->low ? tg_share_low(flows, percent) : 0);
+
+	return tg_part_holds(parts, tg_turn(shard) - parts->least, TG_FLOW_WEIGHT, all, average) &&
+	       tg_part_holds(parts, own + average, tg_shard_weight(shard, flows), all, average);
 }
 
 /*
  * Return true if a waiting shard may send bulk, false if it has to leave the device to others that
  * wait. While cgroups share the device, a shard may send only if its due cgroup is at most a turn
- * ahead of the due cgroup of @first. Each shard that may send has an equal part of the limit, by
- * cost. Otherwise the CPU that asks first would get the whole limit.
+ * ahead of the due cgroup of @first. Each shard that may send has a part of the limit by its
+ * weight. Otherwise the CPU that asks first would get the whole limit.
  *
  * The waiting shard with the least virtual time may send in any case. So what the parts leave over
  * is used, and shards take turns if a part is less than one request. No other shard may send while
  * bulk is gated, or if its virtual time exceeds the least by more than one part. So a shard with
- * large requests, which overfill its part, gets no more than the others.
+ * large requests, which overfill its part, gets no more than is due to it.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
 	const struct tg_data *tg = shard->tg;
-	const u64 turn = tg_turn(shard);
-	const u64 own = tg_gauge_cost(&shard->device.bulk);
-	const u32 average = READ_ONCE(tg->budget.bulk_cost);
 
 	if (parts->whole >= TG_DEPTH_MAX)
 		return true;
@@ -368,13 +411,13 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
 	if (parts->waiting <= 1)
 		return true;
-	if (turn <= parts->least)
+	if (tg_turn(shard) <= parts->least)
 		return true;
 	/* The others may be unable to send. */
 	if (parts->patient)
 		return true;
-	return !parts->gated && tg_parts_hold(parts, turn - parts->least, average) &&
-	       tg_parts_hold(parts, own + average, average);
+	return !parts->gated &&
+	       tg_bulk_fits_part(parts, shard, READ_ONCE(tg->budget.bulk_cost));
 }
 
 /*
@@ -388,6 +431,7 @@ static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool pat
 
 	tg_parts_look(shard->tg, shard, &parts);
 	parts.patient = patient;
+	tg_flows_note(&shard->tg->budget.flows, &parts.flows);
 	if (parts.waiting)
 		tg_turn_raise(shard->tg, parts.floor);
 	return tg_bulk_is_due(&parts, shard);
@@ -438,16 +482,24 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 	return tg_bulk_is_let_in(tg, patient);
 }
 
+/* Return the virtual time that @cost takes on a shard, by its weight, in ns. */
+static u64 tg_turn_time(const struct tg_shard *shard, u32 cost)
+{
+	return div_u64((u64)cost * TG_FLOW_WEIGHT,
+		       tg_shard_weight(shard, &shard->tg->budget.flows));
+}
+
 /* Charge a shard for bulk, by start-time fair queueing (Goyal, Vin, Cheng, 1996). */
 static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 {
 	const struct tg_budget *budget = &shard->tg->budget;
-	const u64 lead = max_t(u64, cost, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
+	const u64 time = tg_turn_time(shard, cost);
+	const u64 lead = max_t(u64, time, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
 
 	lockdep_assert_held(&shard->lock);
 
 	WRITE_ONCE(shard->bulk_turn,
-		   min(tg_turn(shard) + cost, READ_ONCE(budget->turn) + lead));
+		   min(tg_turn(shard) + time, READ_ONCE(budget->turn) + lead));
 }
 
 /* Charge a request of bulk to flash's budget or to the disk's arm, and a write also to the pace. */

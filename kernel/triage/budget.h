@@ -6,6 +6,8 @@
 #include <linux/atomic.h>
 #include <linux/types.h>
 
+#include "share.h"
+
 struct request;
 struct tg_data;
 struct tg_shard;
@@ -32,6 +34,7 @@ struct tg_shard;
  * @urgent_back_at: when a timed urgent request last came back; ns
  * @turn: the virtual time of fair queueing at which a shard that joins the others begins, in ns. It
  *	only rises (tg_turn_raise()).
+ * @flows: the flows whose bulk waits, when a shard last asked
  * @high_at: the same as @urgent_at, for urgent requests of HIGH
  *
  * Each field is one word that dispatchers and completions of all shards write and read
@@ -57,6 +60,7 @@ struct tg_budget {
 	u64 granted_at;
 	u64 urgent_back_at;
 	u64 turn;
+	struct tg_flows_waiting flows;
 };
 
 /**
@@ -71,6 +75,7 @@ struct tg_budget {
  *	share the device, or if no cgroup is due on any waiting shard
  * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
  *	counts too. Shards that have to leave the device to @first do not count
+ * @flows: the flows of these shards
  * @least: the least tg_turn() of these shards; U64_MAX if none waits
  * @floor: the least tg_turn() of these shards and of those that send now. tg_budget.turn rises to
  *	this and no further, so that a shard that sends now does not lose what it still lacks
@@ -86,6 +91,7 @@ struct tg_parts {
 	u64 inside;
 	const struct tg_shard *first;
 	u32 waiting;
+	struct tg_flows_waiting flows;
 	u64 least;
 	u64 floor;
 };

@@ -15,11 +15,12 @@
  *     that ends the hold and runs the hardware queue.
  *  3. No event that may end a hold sooner is missed. An insertion pushes its requests, and
  *     then looks at TG_HELD. Three other events look at nr_held: a completion, after it has
- *     changed a gauge; a freed tag, after it has lowered nr_greedy; and the dispatch of an
- *     urgent request, after it has given bulk a grant (tg_grant()). A dispatcher that begins a
- *     hold sets nr_held and TG_HELD (tg_set_held()), and then looks at inbox, gauges,
- *     nr_greedy and grant. Both the event and the dispatcher have a full barrier between their
- *     two steps. So if an event and a hold meet, at least one side sees the other.
+ *     changed a gauge; a completion, after it has ended the sharing (tg_sharing_ends()); and
+ *     the dispatch of an urgent request, after it has given bulk a grant (tg_grant()). A
+ *     dispatcher that begins a hold sets nr_held and TG_HELD (tg_set_held()), and then looks
+ *     at inbox, gauges, sharing and grant. Both the event and the dispatcher have a full
+ *     barrier between their two steps. So if an event and a hold meet, at least one side sees
+ *     the other.
  *     After other events only the watchdog ends the hold:
  *     - time alone lets a request go: a limit or the pace opens, a gap or a narrow room ends,
  *       or HIGH has not come for a while;
@@ -370,6 +371,9 @@ static struct request *tg_take_only(struct tg_shard *shard)
 		if (!urgent)
 			tg_lane_is_due(shard, lane);
 	}
+	/* Its lane does not count the request yet. */
+	if (!urgent && tg->nr_shards > 1)
+		tg_shard_waits(shard, class != PRIO_CLASS_LOW, 1);
 	shard->pace = TG_PACE_UNKNOWN;
 	may_go = !tag->returned &&
 		 (urgent || (tg_bulk_may_go(shard) &&
@@ -753,6 +757,7 @@ void tg_core_init(struct tg_shard *shard, struct tg_data *tg)
 {
 	init_llist_head(&shard->inbox);
 	spin_lock_init(&shard->lock);
+	shard->bulk_flows = 1;
 	shard->tg = tg;
 	INIT_LIST_HEAD(&shard->at_head);
 	INIT_LIST_HEAD(&shard->lanes);

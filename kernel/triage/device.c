@@ -194,6 +194,11 @@ static void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool don
 		smp_mb();
 		yield_point();
 	}
+	if (tg_sharing_ends(&tg->submitters)) {
+		/* Pairs with tg_set_held(): its caller sees the end, or this sees nr_held. */
+		smp_mb();
+		yield_point();
+	}
 	if (tg->rotational)
 		tg_disk_back(shard, rq);
 	if (atomic_read(&tg->nr_held))
@@ -212,19 +217,14 @@ void tg_requeue_request(struct request *rq)
 	tg_tag(rq)->returned = true;
 }
 
-/*
- * Subtract a request's tag from those of its submitter, if it was counted. If fewer submitters are
- * greedy now, bulk may go, so wake held shards.
- */
+/* Subtract a request's tag from those of its submitter, if it was counted. */
 static __always_inline void tg_put_tag(struct tg_data *tg, struct request *rq)
 {
 	const struct tg_tag *tag = tg_tag(rq);
 
 	yield_point();
-	if (likely(tag->held) &&
-	    unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) &&
-	    atomic_read(&tg->nr_held))
-		tg_wake(tg, tg->nr_shards);
+	if (likely(tag->held))
+		tg_submitter_put(&tg->submitters, tag->submitter);
 }
 
 /*

@@ -242,11 +242,13 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 		flow->started = ++class->started;
 		list_move_tail(&flow->turn, tg_flow_is_hinted(flow) ? &class->hinted :
 								      &class->sparse);
-	} else if (shard->head.awaited == flow) {
-		list_move(&flow->turn, &class->backlog);
-	} else {
-		list_move_tail(&flow->turn, &class->backlog);
+		return;
 	}
+	class->nr_backlog++;
+	if (shard->head.awaited == flow)
+		list_move(&flow->turn, &class->backlog);
+	else
+		list_move_tail(&flow->turn, &class->backlog);
 }
 
 /* Return the level of a request's I/O priority, or 4 if the request has no priority. */
@@ -539,6 +541,7 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 {
 	flow->sparse = false;
 	flow->deficit += tg_quantum(shard);
+	class->nr_backlog++;
 	list_move_tail(&flow->turn, &class->backlog);
 }
 
@@ -653,6 +656,8 @@ static void tg_class_count(const struct tg_shard *shard, struct tg_class *class,
 static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	tg_media_emptied(shard, flow);
+	if (!flow->sparse)
+		tg_flow_class(flow)->nr_backlog--;
 	if (flow->index == TG_FLOW_COMMON)
 		list_del_init(&flow->turn);
 	else

@@ -95,6 +95,7 @@ struct tg_arrivals {
  * @hinted: sparse flows of hinted requests, in the order in which they joined; only NORMAL has any
  * @sparse: the other sparse flows, in the order in which they joined
  * @backlog: all other flows with requests, in the order of their turns
+ * @nr_backlog: number of flows in @backlog
  * @arrivals: the requests of all flows in these three lists
  * @queued: number of requests in @arrivals; also read without the lock
  * @owed: device time that the class lacks of its guaranteed share, in ns; below 0: device time that
@@ -112,6 +113,7 @@ struct tg_class {
 	struct list_head hinted;
 	struct list_head sparse;
 	struct list_head backlog;
+	unsigned int nr_backlog;
 	struct tg_arrivals arrivals;
 	unsigned int queued;
 	s64 owed;

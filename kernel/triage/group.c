@@ -755,6 +755,19 @@ void tg_lane_take(struct tg_shard *shard, struct tg_lane *lane, struct request *
 		WRITE_ONCE(shard->due, NULL);
 }
 
+/*
+ * Record how many flows of a lane have bulk that waits. Sparse flows, and HIGH of a cgroup that is
+ * beyond its share, are bulk too at times: together they count as one flow of NORMAL.
+ */
+static void tg_lane_waits(struct tg_shard *shard, const struct tg_lane *lane)
+{
+	const struct tg_class *normal = &lane->classes[PRIO_CLASS_NORMAL];
+	const struct tg_class *low = &lane->classes[PRIO_CLASS_LOW];
+
+	tg_shard_waits(shard, max_t(u32, normal->nr_backlog, lane->queued > low->queued),
+		       low->nr_backlog);
+}
+
 /* Tell other shards which lane is due on this shard; NULL if none is. */
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 {
@@ -762,6 +775,8 @@ void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane)
 
 	lockdep_assert_held(&shard->lock);
 
+	if (lane && shard->tg->nr_shards > 1)
+		tg_lane_waits(shard, lane);
 	if (shard->due == due)
 		return;
 	/*

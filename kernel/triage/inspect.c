@@ -96,6 +96,16 @@ static bool tg_count_flows(struct tg_shard *shard, const struct tg_lane *lane,
 	return true;
 }
 
+static unsigned int tg_count_nodes(const struct list_head *list)
+{
+	const struct list_head *node;
+	unsigned int count = 0;
+
+	list_for_each(node, list)
+		count++;
+	return count;
+}
+
 /* Return the number of requests in the lists of a lane's class, or -1 if a list is wrong. */
 static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, int class)
 {
@@ -105,7 +115,8 @@ static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, in
 
 	if (!tg_count_flows(shard, lane, &c->hinted, class, &listed) ||
 	    !tg_count_flows(shard, lane, &c->sparse, class, &listed) ||
-	    !tg_count_flows(shard, lane, &c->backlog, class, &listed))
+	    !tg_count_flows(shard, lane, &c->backlog, class, &listed) ||
+	    tg_count_nodes(&c->backlog) != c->nr_backlog)
 		return -1;
 	for (node = c->arrivals.first.first; node; node = node->next) {
 		arrived++;
@@ -435,7 +446,7 @@ static void tg_show_costs(struct tg_data *tg, struct seq_file *m)
 }
 
 /*
- * Show how many submitters are known, how many are greedy, and how often there was no memory
+ * Show how many submitters are known, how many hold several tags, and how often there was no memory
  * for an entry.
  */
 static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
@@ -451,8 +462,8 @@ static void tg_show_submitters(struct tg_data *tg, struct seq_file *m)
 		hlist_for_each_entry(submitter, &submitters->buckets[i], node)
 			count++;
 	spin_unlock(&submitters->lock);
-	seq_printf(m, "known %u\ngreedy %d\nunknown %lu\n", count,
-		   atomic_read(&submitters->nr_greedy), unknown);
+	seq_printf(m, "known %u\nseveral %d\nunknown %lu\n", count,
+		   atomic_read(&submitters->nr_several), unknown);
 }
 
 #define TG_SHOW(name)							\

@@ -79,6 +79,51 @@ static inline u64 tg_share_time(u64 cost, u32 weight)
 	return cost * 100 / weight;
 }
 
+/* The weight of a flow of NORMAL among those of other hardware queues. */
+#define TG_FLOW_WEIGHT 4096
+/* A hardware queue counts at most this many flows, so that costs times weights fit 64 bits. */
+#define TG_FLOWS_MOST 64
+
+/**
+ * struct tg_flows_waiting - flows whose bulk waits for the device, of several hardware queues
+ * @normal: number of flows on the queues that have flows of NORMAL
+ * @low: number of flows on the queues that have only flows of LOW
+ */
+struct tg_flows_waiting {
+	u32 normal;
+	u32 low;
+};
+
+/**
+ * tg_share_low() - the weight of all flows of LOW together
+ * @waiting: the flows that wait
+ * @percent: the share of all device time that LOW is guaranteed; below 100
+ */
+static inline u32 tg_share_low(const struct tg_flows_waiting *waiting, u32 percent)
+{
+	return max_t(u64, tg_share_due(max_t(u32, waiting->normal, 1) * TG_FLOW_WEIGHT, percent),
+		     1);
+}
+
+/**
+ * tg_share_of_queue() - the weight of a hardware queue's bulk
+ * @waiting: the flows that wait on all hardware queues
+ * @flows: number of this queue's flows that wait; above 0
+ * @only_low: all of them are of LOW
+ * @percent: the share of all device time that LOW is guaranteed; below 100
+ *
+ * Return: the weight. By it hardware queues share the device as the flows would on one queue: those
+ * of NORMAL have equal parts of the device, those of LOW have equal parts of LOW's share.
+ */
+static inline u32 tg_share_of_queue(const struct tg_flows_waiting *waiting, u32 flows,
+				    bool only_low, u32 percent)
+{
+	if (!only_low)
+		return flows * TG_FLOW_WEIGHT;
+	return max_t(u64, (u64)tg_share_low(waiting, percent) * flows /
+		     max_t(u32, waiting->low, flows), 1);
+}
+
 /**
  * tg_share_spent() - charge a class's guaranteed share for a request that goes out of turn
  * @due: this request was allowed to go out of turn once @served reached this, in ns

@@ -159,8 +159,7 @@ static noinline void tg_submitter_holds_several(struct tg_data *tg, struct tg_su
 		WRITE_ONCE(submitter->several_at, now);
 	if (held == TG_SPARSE_TAGS + 1)
 		atomic_inc(&tg->submitters.nr_several);
-	else if (held == TG_TAGS_FEW + 1)
-		atomic_inc(&tg->submitters.nr_greedy);
+	tg_submitters_meet(&tg->submitters, submitter);
 }
 
 /* Record that a request has one of the @held tags of its submitter. */
@@ -315,6 +314,7 @@ void tg_submitters_init(struct tg_data *tg)
 	unsigned int i;
 
 	spin_lock_init(&submitters->lock);
+	submitters->answered = TG_SHARED_TICKS;
 	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++)
 		INIT_HLIST_HEAD(&submitters->buckets[i]);
 	tg_submitter_init(&submitters->workers, NULL, ++submitters->last_id);
@@ -339,5 +339,4 @@ void tg_submitters_exit(struct tg_data *tg)
 	WARN_ON_ONCE(atomic_read(&submitters->workers.held));
 	WARN_ON_ONCE(atomic_read(&submitters->others.held));
 	WARN_ON_ONCE(atomic_read(&submitters->nr_several));
-	WARN_ON_ONCE(atomic_read(&submitters->nr_greedy));
 }

@@ -57,7 +57,14 @@ struct tg_submitter {
  * @last_id: the last @id given to a submitter; guarded by @lock
  * @unknown: how often there was no memory for an entry; guarded by @lock
  * @nr_several: number of submitters that hold more than TG_SPARSE_TAGS tags; atomic
- * @nr_greedy: number of submitters that hold more than TG_TAGS_FEW tags; atomic
+ * @share: submitters share the device
+ * @answered: number of ticks in which a completion called tg_sharing_ends(); the clock of sharing.
+ *	It begins at TG_SHARED_TICKS
+ * @answered_at: jiffies when @answered last rose
+ * @asked_by: the submitter that last took a tag beyond TG_SPARSE_TAGS, as far as is noted
+ *	(tg_submitters_meet()); only compared, because it may have been freed
+ * @asked_at: @answered then
+ * @met_at: @answered when another submitter than @asked_by last did so
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
  *	tg_prepare_request() have this entry too, but it does not count them.
@@ -67,23 +74,29 @@ struct tg_submitters {
 	u64 last_id;
 	unsigned long unknown;
 	atomic_t nr_several;
-	atomic_t nr_greedy;
+	bool share;
+	u32 answered;
+	unsigned long answered_at;
+	const struct tg_submitter *asked_by;
+	u32 asked_at;
+	u32 met_at;
 	struct tg_submitter workers;
 	struct tg_submitter others;
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
 };
 
 /*
- * A submitter that holds more tags than this is greedy. If two or more submitters are greedy, bulk
- * in a flash device is limited, so that they take turns (tg_bulk_may_share()).
- */
-#define TG_TAGS_FEW 8
-/*
  * A submitter asks for little if it holds at most this many tags, and has not taken a further one
  * for this long.
  */
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
+/*
+ * Submitters share the device if two of them took tags beyond TG_SPARSE_TAGS in this many ticks
+ * (100 ms). Only ticks in which the device answers count. So a submitter whose requests never come
+ * back does not limit others, and no pause of the device ends the sharing.
+ */
+#define TG_SHARED_TICKS msecs_to_jiffies(100)
 
 void tg_submitters_init(struct tg_data *tg);
 void tg_submitters_exit(struct tg_data *tg);
@@ -92,24 +105,52 @@ void tg_tags_resized(struct blk_mq_hw_ctx *hctx);
 void tg_prepare_request(struct request *rq);
 u64 tg_submitter_id_of_current(struct tg_data *tg);
 
-/*
- * Record that a request's tag is free again. The entry may be gone afterwards. Return whether one
- * submitter fewer is greedy. If so, this function has executed a full barrier.
- */
-static inline bool tg_submitter_put(struct tg_submitters *submitters,
+/* Record that a request's tag is free again. The entry may be gone afterwards. */
+static inline void tg_submitter_put(struct tg_submitters *submitters,
 				    struct tg_submitter *submitter)
 {
-	const int held = atomic_dec_return(&submitter->held);
-
-	if (likely(held < TG_SPARSE_TAGS))
-		return false;
-	if (held == TG_SPARSE_TAGS)
+	if (unlikely(atomic_dec_return(&submitter->held) == TG_SPARSE_TAGS))
 		atomic_dec(&submitters->nr_several);
-	if (held != TG_TAGS_FEW)
+}
+
+/*
+ * Record that a submitter takes a tag beyond TG_SPARSE_TAGS. Write each field at most once a tick,
+ * because all CPUs read them.
+ */
+static inline void tg_submitters_meet(struct tg_submitters *submitters,
+				      const struct tg_submitter *submitter)
+{
+	const bool same = READ_ONCE(submitters->asked_by) == submitter;
+	const u32 now = READ_ONCE(submitters->answered);
+	const u32 asked_at = READ_ONCE(submitters->asked_at);
+
+	if (asked_at == now && (same || READ_ONCE(submitters->met_at) == now))
+		return;
+	if (!same && now - asked_at < TG_SHARED_TICKS) {
+		WRITE_ONCE(submitters->met_at, now);
+		WRITE_ONCE(submitters->share, true);
+	}
+	WRITE_ONCE(submitters->asked_by, submitter);
+	WRITE_ONCE(submitters->asked_at, now);
+}
+
+/*
+ * Record that the device has answered. Return whether submitters no longer share the device. If two
+ * CPUs do this at once, or one of them while submitters meet, a tick or a meeting may be lost.
+ */
+static inline bool tg_sharing_ends(struct tg_submitters *submitters)
+{
+	const u32 answered = READ_ONCE(submitters->answered) + 1;
+	const unsigned long now = jiffies;
+
+	if (READ_ONCE(submitters->answered_at) == now)
 		return false;
-	atomic_dec(&submitters->nr_greedy);
-	/* Pairs with tg_set_held(): the holder sees nr_greedy, or our caller sees nr_held. */
-	smp_mb__after_atomic();
+	WRITE_ONCE(submitters->answered_at, now);
+	WRITE_ONCE(submitters->answered, answered);
+	if (!READ_ONCE(submitters->share) ||
+	    answered - READ_ONCE(submitters->met_at) < TG_SHARED_TICKS)
+		return false;
+	WRITE_ONCE(submitters->share, false);
 	return true;
 }
 

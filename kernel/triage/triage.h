@@ -47,7 +47,6 @@
  *			the quantum. Then the flow waits for the other flows of the backlog
  *	debt		the cost by which a flow exceeded its turn
  *	stream		a flow that has read or written in sequence for a while (detector.h)
- *	greedy		a submitter that holds more than eight tags
  *	room		the limit on the cost of bulk in a device that is shared (tg_is_shared())
  *	pressed		the device is pressed if an urgent request came in the last second
  *			(tg_pressed()); then the budget applies
@@ -201,9 +200,14 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: all flows of this shard
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
+ * @bulk_flows: number of this shard's flows whose bulk waits, as of the last choice; 1 to
+ *	TG_FLOWS_MOST. Also read without the lock
+ * @only_low: these flows are of LOW; otherwise those of LOW do not count. Also read without the
+ *	lock
  * @bulk_turn: this shard's virtual time of fair queueing, in ns (tg_turn_charge()). While
- *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk,
- *	and the waiting shard with the least virtual time goes first. Also read without the lock.
+ *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk, by
+ *	weight (tg_share_of_queue()), and the waiting shard with the least virtual time goes first.
+ *	Also read without the lock.
  * @pace_turn: the same for the pace, in ns: it grows by the time that each charged write of this
  *	shard takes at the pace. Also read without the lock.
  * @woken_until: jiffies; set when the shard is woken, reset to 0 when a dispatcher chooses a
@@ -251,6 +255,8 @@ struct tg_shard {
 	struct tg_counts counts[PRIO_CLASS_COUNT];
 	struct tg_flows flows;
 	u64 served;
+	u32 bulk_flows;
+	bool only_low;
 	u64 bulk_turn;
 	u64 pace_turn;
 	unsigned long woken_until;
@@ -375,12 +381,12 @@ static inline bool tg_groups_meet(const struct tg_data *tg)
 }
 
 /*
- * Return whether the device is shared: several submitters are greedy, or requests of two cgroups
- * met in the last second.
+ * Return whether the device is shared: several submitters hold more than two tags at a time, or
+ * requests of two cgroups met in the last second.
  */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {
-	return atomic_read(&tg->submitters.nr_greedy) > 1 || tg_groups_shared(tg);
+	return READ_ONCE(tg->submitters.share) || tg_groups_shared(tg);
 }
 
 /* Return whether the room limits bulk: the device is flash, and it is shared. */
@@ -407,6 +413,16 @@ static inline u64 tg_room_now(const struct tg_data *tg)
 static inline bool tg_charges_bulk(const struct tg_data *tg)
 {
 	return READ_ONCE(tg->budget.pressed) || tg_is_shared(tg);
+}
+
+/*
+ * Record how many flows of NORMAL and of LOW have bulk that waits on a shard. The caller holds the
+ * shard's lock.
+ */
+static inline void tg_shard_waits(struct tg_shard *shard, u32 normal, u32 low)
+{
+	WRITE_ONCE(shard->bulk_flows, clamp_t(u32, normal ?: low, 1, TG_FLOWS_MOST));
+	WRITE_ONCE(shard->only_low, !normal && low);
 }
 
 /*

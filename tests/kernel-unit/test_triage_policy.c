@@ -612,6 +612,131 @@ static void test_guaranteed_share(void)
 }
 
 /*
+ * Three processes read, one of depth 64 and two of depth 8, through one hardware queue or through
+ * three. Each has a third of the device. If only submitters of more than eight tags shared the
+ * device, the deep one would have 0.8.
+ */
+static void test_deep_beside_shallow(void)
+{
+	u32 nr_shards;
+
+	for (nr_shards = 1; nr_shards <= 3; nr_shards += 2) {
+		struct process *deep;
+
+		begin(nr_shards, 0);
+		device_is_pressed = false;
+		deep = process_add(&(struct process){ .bytes = SZ_64K, .depth = 64 });
+		process_add(&(struct process){
+			.shard = 1 % nr_shards, .bytes = SZ_64K, .depth = 8,
+		});
+		process_add(&(struct process){
+			.shard = 2 % nr_shards, .bytes = SZ_64K, .depth = 8,
+		});
+		settle_and_measure(SECOND);
+		expect_near("the part of a deep process beside two others", part_of_time(deep),
+			    1. / 3, .05);
+	}
+}
+
+/*
+ * The requests of one process never come back, and fill the room. Then another process sends a
+ * request every 100 ms. Once 25 of them have come back, it has the device for itself. If a submitter
+ * shared the device for as long as it holds tags, it would go on like that.
+ */
+static void test_stuck_submitter(void)
+{
+	struct process *other;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 16, .is_stuck = true });
+	other = process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
+	run(3 * SECOND);
+	measure(SECOND);
+	expect_between("the part of the other process", part_of_time(other), .95, 1);
+}
+
+/*
+ * The device pauses for 350 ms, while two processes share it. Meanwhile it gets no more than the
+ * room and the requests that patience lets in, one every 100 ms. If the sharing lasted for 100 ms
+ * of any time, the device would get all requests.
+ */
+static void test_paused_device(void)
+{
+	begin(1, 0);
+	device_is_pressed = false;
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 128 });
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 8 });
+	run(SECOND);
+	device_free_at = kernel_now + 350 * MS;
+	tg_first(&in_device)->at = device_free_at;
+	run(300 * MS);
+	expect_between("rooms in a device that pauses",
+		       (double)tg_bulk_inside(&tg) / tg.controller.room, .9, 1.5);
+}
+
+/*
+ * On one hardware queue @normal processes of NORMAL read requests of @bytes. On each of three others
+ * @others processes of @priority read requests of @bytes_of_others. Return the part of the time that
+ * the three other queues have.
+ */
+static double part_of_other_queues(u32 normal, u32 bytes, u32 others, unsigned short priority,
+				   u32 bytes_of_others)
+{
+	struct process *p[MOST_PROCESSES];
+	double part = 0;
+	u32 i, n = 0;
+
+	begin(4, 0);
+	device_is_pressed = false;
+	for (i = 0; i < normal; i++)
+		process_add(&(struct process){ .bytes = bytes, .depth = 200 });
+	for (i = 0; i < 3 * others; i++)
+		p[n++] = process_add(&(struct process){
+			.shard = 1 + i % 3, .priority = priority, .bytes = bytes_of_others,
+			.depth = 200,
+		});
+	settle_and_measure(2 * SECOND);
+	for (i = 0; i < n; i++)
+		part += part_of_time(p[i]);
+	return part;
+}
+
+/*
+ * Hardware queues share the device as the processes would on one queue, whatever the size of their
+ * requests. LOW on three queues has its share of 5 % beside NORMAL on the fourth, however many
+ * processes either class has. Processes of NORMAL have equal parts. If all queues had equal parts,
+ * each of these parts would be 66 to 77 %. If each queue of LOW had LOW's share for itself, LOW
+ * would have up to 14 %. If the lead that counts (TG_LEAD_MAX) were the shorter the more flows a
+ * queue has, three processes of six would have 45 %.
+ */
+static void test_classes_on_hardware_queues(void)
+{
+	static const u32 bytes[] = { SZ_4K, SZ_64K, SZ_512K };
+	u32 i, k;
+
+	for (i = 0; i < ARRAY_SIZE(bytes); i++) {
+		for (k = 0; k < ARRAY_SIZE(bytes); k++) {
+			expect_between("LOW on three queues beside NORMAL",
+				       part_of_other_queues(1, bytes[i], 1, LOW, bytes[k]),
+				       .035, .06);
+			expect_between("twelve of LOW beside NORMAL",
+				       part_of_other_queues(1, bytes[i], 4, LOW, bytes[k]),
+				       .035, .06);
+			expect_between("LOW beside three of NORMAL",
+				       part_of_other_queues(3, bytes[i], 1, LOW, bytes[k]),
+				       .035, .06);
+		}
+		/* The room is as large as one request of 512 KiB. */
+		expect_near("three processes of six",
+			    part_of_other_queues(3, bytes[i], 1, NORMAL, bytes[i]), .5,
+			    bytes[i] == SZ_512K ? .1 : .02);
+		expect_near("nine processes of ten",
+			    part_of_other_queues(1, bytes[i], 3, NORMAL, bytes[i]), .9, .02);
+	}
+}
+
+/*
  * Two cgroups, of weights 100 and 1, read on different hardware queues: the heavy one with several
  * requests at a time, the light one with 24 processes of HIGH. While the budget holds all requests
  * of the heavy cgroup, this cgroup sends no new ones. Nevertheless each cgroup has its part,
@@ -1483,6 +1608,10 @@ int main(int argc, char **argv)
 {
 	begin_tests(argc, argv);
 	RUN(test_guaranteed_share());
+	RUN(test_deep_beside_shallow());
+	RUN(test_stuck_submitter());
+	RUN(test_paused_device());
+	RUN(test_classes_on_hardware_queues());
 	RUN(test_light_cgroup_on_another_queue());
 	RUN(test_light_cgroup_yields());
 	RUN(test_light_cgroup_on_same_queue());

@@ -18,8 +18,8 @@
  *			queue's part of the scheduler); then bulk of any shard may go even if the
  *			device has some
  *	LEARNERS	CPUs that learn from a completed request that bulk may go
- *	ENDERS		CPUs that free a tag, so that one submitter fewer is greedy and
- *			bulk may go
+ *	ENDERS		CPUs that find, by a completion, that submitters no longer share
+ *			the device, so that bulk may go
  *	MERGERS		lock holders that do not dispatch: merging, debugfs, sysfs
  *	WORKERS		CPUs that run the hardware queue
  *	LEAVERS		exits of the scheduler, once all requests have completed
@@ -50,7 +50,7 @@
 #define BACK	5	/* requests of bulk that came back; the one of BUSY counts */
 #define OPENERS	(GRANTERS + LEARNERS + ENDERS)
 #if OPENERS
-#define OPENED	6	/* 1: a grant, a learnt budget or few greedy submitters let bulk go */
+#define OPENED	6	/* 1: a grant, a learnt budget or the end of the sharing lets bulk go */
 #define PLACES	7
 #else
 #define PLACES	6
@@ -746,21 +746,21 @@ active [LEARNERS] proctype learner()
 #endif
 
 #if ENDERS
-/* submitter.h tg_submitter_put: atomic_dec(&submitters->nr_greedy); */
+/* submitter.h tg_sharing_ends: WRITE_ONCE(submitters->share, false); */
 active [ENDERS] proctype ender()
 {
 	LOCALS;
 
 	d_step { modify(OPENED, 1) };
 #ifndef FLAW_ENDED_WITHOUT_BARRIER
-	/* submitter.h tg_submitter_put: smp_mb__after_atomic(); */
+	/* device.c tg_back_noticed: if (tg_sharing_ends(&tg->submitters)) { */
+	/* device.c tg_back_noticed: smp_mb(); */
 	d_step { full_barrier() };
 #endif
 	load(NR_HELD, seen);
 #ifndef FLAW_ENDED_WITHOUT_WAKE
-	/* device.c tg_put_tag: unlikely(tg_submitter_put(&tg->submitters, tag->submitter)) && */
-	/* device.c tg_put_tag: atomic_read(&tg->nr_held)) */
-	/* device.c tg_put_tag: tg_wake(tg, tg->nr_shards); */
+	/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
+	/* device.c tg_back_noticed: tg_wake(tg, tg->nr_shards); */
 	if
 	:: seen -> seen = 0; wake()
 	:: else

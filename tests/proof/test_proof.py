@@ -198,12 +198,11 @@ OUTSIDE = {
     ("submitter.h", "tg_submitter_put", "atomic_dec(&submitters->nr_several);"): (
         "for tags, which a request has before it is inserted"
     ),
-    ("submitter.c", "tg_submitter_holds_several", "atomic_inc(&tg->submitters.nr_greedy);"): (
-        "lets nothing go"
-    ),
-    ("submitter.h", "tg_submitter_put", "const int held = atomic_dec_return(&submitter->held);"): (
-        "tells which completion is the one that is modelled"
-    ),
+    (
+        "submitter.h",
+        "tg_submitter_put",
+        "if (unlikely(atomic_dec_return(&submitter->held) == TG_SPARSE_TAGS))",
+    ): "as for nr_several",
 }
 
 

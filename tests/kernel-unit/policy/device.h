@@ -54,6 +54,7 @@
  * @think_ns: from the end of a request until the process sends it again
  * @hints: its requests are hinted: their flags say that a process waits for them
  * @asks_little: triage takes it for a process that asks for little, whatever @depth is
+ * @is_stuck: its requests never come back from the device
  * @stopped: it sends nothing
  */
 struct process {
@@ -65,6 +66,7 @@ struct process {
 	u64 think_ns;
 	bool hints;
 	bool asks_little;
+	bool is_stuck;
 	bool stopped;
 	/* The state: */
 	struct tg_submitter submitter;
@@ -322,11 +324,7 @@ static void begin(unsigned int nr_shards, u32 pace)
 		cgroup_begin(&cgroups[i], i);
 	tg_groups_init(&tg);
 	tg_budget_init(&tg);
-}
-
-static bool process_is_greedy(const struct process *p)
-{
-	return !p->asks_little && p->depth > TG_TAGS_FEW;
+	tg.submitters.answered = TG_SHARED_TICKS;
 }
 
 /*
@@ -349,14 +347,12 @@ static struct process *process_add(const struct process *like)
 		p->requests[i].at = kernel_now + begins;
 		list_add_tail(&p->requests[i].queuelist, &p->idle);
 	}
-	tg.submitters.nr_greedy.value += process_is_greedy(p);
 	return p;
 }
 
 static void process_stop(struct process *p)
 {
 	p->stopped = true;
-	tg.submitters.nr_greedy.value -= process_is_greedy(p);
 }
 
 /* Return the request that a process sends next, or NULL. */
@@ -379,6 +375,8 @@ static void process_send(struct process *p, struct request *rq)
 
 	p->submitter.held.value = p->asks_little ? 1 : p->depth;
 	p->submitter.several_at = p->asks_little ? jiffies - HZ : jiffies;
+	if (!p->asks_little && p->depth > TG_SPARSE_TAGS)
+		tg_submitters_meet(&tg.submitters, &p->submitter);
 	p->sent++;
 	rq->cmd_flags = p->writes ? REQ_OP_WRITE | REQ_SYNC | REQ_IDLE : REQ_OP_READ;
 	if (p->hints)
@@ -440,6 +438,8 @@ static void device_take(struct request *rq)
 		return;
 	}
 	process_dispatched(rq->process, rq);
+	if (rq->process->is_stuck)
+		return;
 	device_free_at = max(device_free_at, kernel_now) + tg_tag(rq)->cost;
 	rq->at = device_free_at + ANSWER_NS;
 	list_add_tail(&rq->queuelist, &in_device);

@@ -312,9 +312,11 @@ static unsigned long tg_tick_after(u64 at, u64 now)
 	return jiffies + (at > now ? nsecs_to_jiffies(at - now) + 2 : 0);
 }
 
-/* Learn the room from a request of bulk that took @took ns, and came back at @now. */
-void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took)
+/* Learn the room from a request of bulk of @cost ns that took @took ns, and came back at @now. */
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took, u32 cost)
 {
+	/* This visits all shards, so do it before the lock is taken. */
+	const u64 inside = tg_room_taken(tg);
 	struct tg_controller *controller = &tg->controller;
 	struct tg_room *search = &controller->search;
 	unsigned long flags;
@@ -323,7 +325,7 @@ void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took)
 	if (!spin_trylock_irqsave(&controller->lock, flags))
 		return;
 	at = search->at;
-	tg_room_see(search, now, took, tg_room_taken(tg), READ_ONCE(tg->budget.bulk_cost));
+	tg_room_see(search, now, took, inside, cost, READ_ONCE(tg->budget.bulk_cost));
 	if (search->at != at) {
 		const bool narrow = search->at == TG_ROOM_NARROW;
 

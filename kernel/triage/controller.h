@@ -88,6 +88,6 @@ unsigned int tg_exchange(const struct tg_data *tg);
 bool tg_finds_knee(const struct tg_data *tg);
 bool tg_probe_holds(const struct tg_data *tg);
 void tg_learn_urgent(struct tg_data *tg, enum prio_class class, bool clean, u64 latency);
-void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took);
+void tg_learn_bulk(struct tg_data *tg, u64 now, u64 took, u32 cost);
 
 #endif

@@ -149,7 +149,7 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
 	if (tag->measured && done)
 		tg_measure(&tg->services[tag->class], took);
 	if (tag->timed && done && !tag->urgent)
-		tg_learn_bulk(tg, now, took);
+		tg_learn_bulk(tg, now, took, tag->cost);
 	if (tag->timed && done && tag->urgent) {
 		WRITE_ONCE(tg->budget.urgent_back_at, now);
 		if (tg_is_usual(rq))
@@ -165,11 +165,10 @@ static void tg_learn_back(struct tg_data *tg, struct request *rq, bool done)
  */
 static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, bool done)
 {
-	/* Copy the tag, because its cost is reset here. Nothing else writes it at this moment. */
+	/* Nothing else writes the tag at this moment. */
 	const struct tg_tag tag = *tg_tag(rq);
 	struct tg_data *tg = shard->tg;
 
-	tg_tag(rq)->cost = 0;
 	atomic64_add(TG_GAUGE_ONE + tag.cost, tag.urgent ? &shard->device.urgent.back :
 							   &shard->device.bulk.back);
 	if (!done)
@@ -214,6 +213,7 @@ void tg_requeue_request(struct request *rq)
 		return;
 	if (tg_back(shard, rq, false))
 		tg_back_noticed(shard, rq, false);
+	tg_tag(rq)->cost = 0;
 	tg_tag(rq)->returned = true;
 }
 

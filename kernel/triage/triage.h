@@ -111,7 +111,8 @@ enum tg_reason {
 /**
  * struct tg_tag - triage's data for a request, in rq->elv.priv
  * @submitter: the process that took the request's tag
- * @cost: the cost that was charged for the request, in ns, while it is in the device; otherwise 0
+ * @cost: the cost that was charged for the request when it went to the device, in ns; 0 before, and
+ *	after the driver sent it back
  * @flow: index of its flow (tg_flow_of()); valid while the request is queued in a lane
  * @class: enum prio_class; set when it is queued, or goes at once (tg_take_only())
  * @paced: the request is a write that obeys the pace (flushes.h), so it is charged to the pace in

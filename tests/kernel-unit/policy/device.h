@@ -206,7 +206,7 @@ void tg_learn_urgent(struct tg_data *data, enum prio_class class, bool clean, u6
 {
 }
 
-void tg_learn_bulk(struct tg_data *data, u64 now, u64 took)
+void tg_learn_bulk(struct tg_data *data, u64 now, u64 took, u32 cost)
 {
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A model of a flash SSD: a controller, dies, a bus, a write buffer, garbage
- * collection.
+ * A model of a flash SSD: a controller, dies, a bus, a write buffer, quick cells,
+ * garbage collection.
  *
  *   arrivals -> controller -> dies -> bus -> done          a read
  *   arrivals -> controller -> buffer -> bus -> done        a write
@@ -33,7 +33,7 @@ enum die_work {
 	DIE_IDLE,
 	DIE_READ,
 	DIE_PROGRAM,	/* the host's data, from the write buffer */
-	DIE_COPY,	/* garbage collection */
+	DIE_COPY,	/* garbage collection, or from the quick cells to slower ones */
 	DIE_NR_WORKS,
 };
 
@@ -96,7 +96,9 @@ struct flash {
 	u64 programs_issued;
 	u64 programs_done;
 
-	u64 clean;		/* bytes that can be written before copies begin */
+	u64 slc_bytes;		/* all quick cells */
+	u64 slc_free;		/* bytes that can be programmed before the quick cells are full */
+	u64 clean;		/* bytes that can be written before garbage collection begins */
 	u32 copy_debt_pct;	/* the part of a copy that is due besides copies_saved, percent */
 	u32 copies_saved;	/* whole copies that are due, but given to no die yet */
 	u32 next_copy_die;
@@ -293,7 +295,7 @@ static struct flash_die *die_of_page(struct flash *f, u64 page)
 	return &f->die[((u32)column + turn % f->p.dies) % f->p.dies];
 }
 
-/* --- writes: buffer, programs, garbage collection --- */
+/* --- writes: buffer, programs, quick cells, garbage collection --- */
 
 /* Return the bus's time for all data of @io. */
 static u64 io_bus_ns(const struct flash *f, const struct model_io *io)
@@ -416,26 +418,53 @@ static void die_add_copy(struct flash *f, u64 t)
 		die_start(f, die, t);
 }
 
+/* Take clean space for one program. Return the percentage of a copy that becomes due for it. */
+static u32 clean_take(struct flash *f)
+{
+	if (f->clean < f->program_bytes)
+		return f->p.gc_amplify_pct - 100;
+	f->clean -= f->program_bytes;
+	return 0;
+}
+
 /*
- * Give the next die a program. If there is no clean space for it, (gc_amplify_pct - 100) percent
- * of a copy become due. Dies get the due copies when there are gc_burst of them, or at once if
- * is_protecting().
+ * Take the space for one program. Return the percentage of a copy that becomes due for it. If the
+ * quick cells are full, one copy moves older data from there to slower cells, which takes clean
+ * space.
  */
+static u32 space_take(struct flash *f)
+{
+	if (!f->slc_bytes)
+		return clean_take(f);
+	if (f->slc_free < f->program_bytes)
+		return 100 + clean_take(f);
+	f->slc_free -= f->program_bytes;
+	return 0;
+}
+
+/*
+ * Let @pct percent of a copy become due. Dies get the due copies when there are gc_burst of them,
+ * or at once if is_protecting().
+ */
+static void copies_owe(struct flash *f, u32 pct, u64 t)
+{
+	f->copy_debt_pct += pct;
+	for (; f->copy_debt_pct >= 100; f->copy_debt_pct -= 100)
+		f->copies_saved++;
+	if (f->copies_saved >= f->p.gc_burst || is_protecting(f, t))
+		for (; f->copies_saved; f->copies_saved--)
+			die_add_copy(f, t);
+}
+
+/* Give the next die a program, and let the copies that it causes become due. */
 static void program_issue(struct flash *f, u64 t)
 {
 	struct flash_die *die;
+	u32 pct = space_take(f);
 	u64 turn;
 
-	if (f->clean >= f->program_bytes) {
-		f->clean -= f->program_bytes;
-	} else {
-		f->copy_debt_pct += f->p.gc_amplify_pct - 100;
-		for (; f->copy_debt_pct >= 100; f->copy_debt_pct -= 100)
-			f->copies_saved++;
-		if (f->copies_saved >= f->p.gc_burst || is_protecting(f, t))
-			for (; f->copies_saved; f->copies_saved--)
-				die_add_copy(f, t);
-	}
+	if (pct)
+		copies_owe(f, pct, t);
 
 	div64_u64_rem(f->programs_issued++, f->p.dies, &turn);
 	die = &f->die[turn];
@@ -495,9 +524,26 @@ static void program_end(struct flash *f, struct flash_die *die, u64 t)
 }
 
 /*
- * Let garbage collection use the time from the last event until @t, in which the
- * device was idle. Assume that all dies made copies all the time. The copies make clean
- * space, up to gc_after_mib.
+ * Let up to @copies copies move data from the quick cells to slower ones. Return the number of
+ * copies that are left. A move takes clean space. If there is none, it also costs the copies that
+ * make some.
+ */
+static u64 slc_empty(struct flash *f, u64 copies)
+{
+	u64 used = div64_u64(f->slc_bytes - f->slc_free, f->program_bytes);
+	u64 cheap = min(min(used, copies), div64_u64(f->clean, f->program_bytes));
+	u64 dear = min(used - cheap,
+		       div64_u64((copies - cheap) * 100, f->p.gc_amplify_pct));
+
+	f->clean -= cheap * f->program_bytes;
+	f->slc_free += (cheap + dear) * f->program_bytes;
+	return copies - cheap - div64_u64(dear * f->p.gc_amplify_pct + 99, 100);
+}
+
+/*
+ * Let the drive use the time from the last event until @t, in which the device was idle. Assume
+ * that all dies made copies all the time. The copies first empty the quick cells. Then they make
+ * clean space, up to gc_after_mib.
  */
 static void collect_idle(struct flash *f, u64 t)
 {
@@ -505,7 +551,7 @@ static void collect_idle(struct flash *f, u64 t)
 	u64 most = div64_u64(room, f->program_bytes);
 	/* Count an hour at most, so that the product cannot overflow. */
 	u64 ns = min(t - f->now, 3600ULL * 1000 * 1000 * 1000);
-	u64 copies = div64_u64(ns * f->p.dies, f->p.gc_ns);
+	u64 copies = slc_empty(f, div64_u64(ns * f->p.dies, f->p.gc_ns));
 	u64 programs;
 
 	if (f->p.gc_amplify_pct == 100)
@@ -582,8 +628,11 @@ static void read_start(struct flash *f, struct model_io *io, u64 t)
 static void discard(struct flash *f, struct model_io *io, u64 t)
 {
 	u64 bytes = (u64)io->sectors << MODEL_SECTOR_SHIFT;
+	u64 quick = min(bytes, f->slc_bytes - f->slc_free);
 
-	f->clean = min(f->clean + bytes, (u64)f->p.gc_after_mib << 20);
+	/* Nothing says where the data is: assume that it is still in the quick cells. */
+	f->slc_free += quick;
+	f->clean = min(f->clean + bytes - quick, (u64)f->p.gc_after_mib << 20);
 	bus_skip(f, io, t);
 }
 
@@ -722,6 +771,8 @@ static void flash_init(void *model, const struct model_params *p, u64 sectors)
 	f->map_shift = ilog2(p->map_kib) + 1;
 	f->program_bytes = p->program_kib << 10;
 	f->buffer_bytes = (u64)p->buffer_kib << 10;
+	f->slc_bytes = (u64)p->slc_mib << 20;
+	f->slc_free = f->slc_bytes;
 	f->clean = (u64)p->gc_after_mib << 20;
 	f->last_end = U64_MAX;
 	for (i = 0; i < p->dies; i++) {
@@ -772,6 +823,7 @@ static u32 flash_stats(const void *model, struct model_stat *stats)
 		{ "copies", f->copies_done },
 		{ "program_pauses", f->pauses },
 		{ "buffered_bytes", f->buffered },
+		{ "slc_free_bytes", f->slc_free },
 		{ "clean_bytes", f->clean },
 	};
 	u32 i;

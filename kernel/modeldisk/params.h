@@ -60,6 +60,11 @@ struct model_params {
 	u32 map_kib;
 	/* 1: the buffer survives power loss; a flush and a FUA write do not wait for programs */
 	u32 power_safe;
+	/*
+	 * data that the quick cells hold, MiB; all programs go there. Once the quick cells are
+	 * full, each program causes one copy to slower cells. 0: all cells are alike
+	 */
+	u32 slc_mib;
 	/* clean space: data that can be written before garbage collection starts, MiB */
 	u32 gc_after_mib;
 	/* write amplification once garbage collection has started, percent; 100: none */

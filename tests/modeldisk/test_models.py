@@ -137,6 +137,103 @@ def test_flash_idle_time_makes_room_again(simulate: Simulator) -> None:
     assert paused["stats"]["clean_bytes"] >= 63 * MIB
 
 
+def test_flash_quick_cells_come_before_slow_ones_and_these_before_garbage_collection(
+    simulate: Simulator,
+) -> None:
+    settings = PLAIN_FLASH | {
+        "slc_mib": 1024, "gc_after_mib": 512, "gc_amplify_pct": 300, "program_ns": 320_000,
+        "gc_ns": 800_000, "buffer_kib": 4096,
+    }  # fmt: skip
+    found = simulate("flash", "a:write:random:65536:64", time_ms=4000, interval_ms=10, **settings)[
+        "a"
+    ]["intervals"]
+    # A program takes no copy, then one to the slow cells, then two more to make clean space.
+    quick, slow, dirty = (16 * 65536 / (320e-6 + copies * 800e-6) for copies in (0, 1, 3))
+    full_s = 1024 * MIB / quick
+    dirty_s = full_s + 512 * MIB / slow
+    assert sum(found[2:30]) / 280e-3 == near(quick)
+    assert sum(found[40:80]) / 400e-3 == near(slow)
+    assert sum(found[150:]) / 2.5 == near(dirty)
+    for at_s, before, after in ((full_s, quick, slow), (dirty_s, slow, dirty)):
+        middle = (before + after) / 200
+        cliff = next(i for i, moved in enumerate(found[1:], 1) if moved < middle)
+        assert cliff * 0.01 == pytest.approx(at_s, rel=WITHIN, abs=0.01)
+
+
+def test_flash_quick_cells_alone_are_clean_space_with_a_copy_more(simulate: Simulator) -> None:
+    jobs = [
+        "w:write:random:4096:16",
+        "r:read:random:4096:4",
+        "f:flush:random:0:1:think_ns=3000000",
+        "d:discard:random:1048576:1:think_ns=50000000",
+    ]
+    settings = PLAIN_FLASH | {"gc_ns": 800_000, "gc_burst": 500, "buffer_kib": 2048}
+    cells = {"slc_mib": 64, "gc_after_mib": 0, "gc_amplify_pct": 100}
+    space = {"slc_mib": 0, "gc_after_mib": 64, "gc_amplify_pct": 200}
+    of_cells, of_space = (
+        simulate("flash", *jobs, time_ms=2000, **settings | each)["stats"]
+        for each in (cells, space)
+    )
+    assert of_cells["copies"] > 1000
+    assert of_cells["trace"] == of_space["trace"]
+
+
+@pytest.mark.parametrize(("clean_mib", "amplify"), [(0, 100), (0, 200), (8, 200), (64, 200)])
+def test_flash_idle_time_empties_the_quick_cells(
+    simulate: Simulator, clean_mib: int, amplify: int
+) -> None:
+    settings = PLAIN_FLASH | {
+        "slc_mib": 64, "gc_after_mib": clean_mib, "gc_amplify_pct": amplify, "gc_ns": 25_000_000,
+    }  # fmt: skip
+    # 640 writes of 64 KiB leave 24 of the 64 MiB free. Then the device is idle until 1 s.
+    found = simulate(
+        "flash",
+        "a:write:sequential:65536:1:limit=640",
+        "b:write:random:65536:1:limit=1:host_ns=1000000000",
+        time_ms=1100,
+        **settings,
+    )["stats"]
+    copies = (1 - 640 * 640e-6 / 16) * 16 / 25e-3
+    # Each program that leaves the quick cells takes clean space, or costs the copies that make it.
+    cheap = min(copies, clean_mib * 16)
+    emptied = cheap + (copies - cheap) * 100 / amplify
+    assert found["slc_free_bytes"] + 65536 - 24 * MIB == near(emptied * 65536)
+    assert found["clean_bytes"] == pytest.approx((clean_mib * 16 - cheap) * 65536, abs=MIB)
+
+
+def test_flash_idle_time_makes_clean_space_once_the_quick_cells_are_empty(
+    simulate: Simulator,
+) -> None:
+    settings = PLAIN_FLASH | {
+        "slc_mib": 64, "gc_after_mib": 64, "gc_amplify_pct": 200, "gc_ns": 16_000_000,
+    }  # fmt: skip
+    # 40 MiB leave the quick cells, which takes 640 copies and 40 MiB of clean space.
+    found = simulate(
+        "flash",
+        "a:write:sequential:65536:1:limit=640",
+        "b:write:random:65536:1:limit=1:host_ns=1000000000",
+        time_ms=1100,
+        **settings,
+    )["stats"]
+    copies = (1 - 640 * 640e-6 / 16) * 16 / 16e-3
+    assert found["slc_free_bytes"] == 64 * MIB - 65536
+    assert found["clean_bytes"] == near(24 * MIB + (copies - 640) * 65536)
+
+
+def test_flash_discards_free_the_quick_cells_first(simulate: Simulator) -> None:
+    settings = PLAIN_FLASH | {
+        "slc_mib": 32, "gc_after_mib": 64, "gc_amplify_pct": 200, "gc_ns": 1_000_000_000,
+        "buffer_kib": 65536,
+    }  # fmt: skip
+    # Of 40 MiB of writes the quick cells hold 32, and 8 took clean space.
+    writes = "a:write:sequential:65536:1:limit=640"
+    full = simulate("flash", writes, time_ms=100, **settings)["stats"]
+    assert (full["slc_free_bytes"], full["clean_bytes"]) == (0, 56 * MIB)
+    discard = f"d:discard:random:{34 * MIB}:1:limit=1:host_ns=60000000"
+    after = simulate("flash", writes, discard, time_ms=100, **settings)["stats"]
+    assert (after["slc_free_bytes"], after["clean_bytes"]) == (32 * MIB, 58 * MIB)
+
+
 def test_flash_small_random_writes_cost_whole_units_and_sequential_ones_do_not(
     simulate: Simulator,
 ) -> None:
@@ -447,6 +544,7 @@ ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
         "read_slow_permille": 20, "read_slow_ns": 300_000, "gc_after_mib": 0, "gc_burst": 500,
+        "slc_mib": 8,
         "protect_after_ms": 5, "buffer_kib": 2048, "ctrl_slow_pct": 300, "ctrl_slow_ms": 2,
         "ctrl_slow_every_ms": 7,
     },

@@ -66,6 +66,14 @@ static struct model_params params_of(const char *name)
 	return params;
 }
 
+/* Let garbage collection begin at once. Full quick cells cause one copy more for each program. */
+static void fill(struct model_params *p)
+{
+	p->gc_after_mib = 0;
+	p->gc_amplify_pct += p->slc_mib ? 100 : 0;
+	p->slc_mib = 0;
+}
+
 struct drive *drive_new(const char *name, uint32_t requests, bool full)
 {
 	struct drive *drive = calloc(1, sizeof(*drive));
@@ -75,7 +83,7 @@ struct drive *drive_new(const char *name, uint32_t requests, bool full)
 	drive->profile = profile;
 	drive->params = params_of(name);
 	if (full)
-		drive->params.gc_after_mib = 0;
+		fill(&drive->params);
 	wrong = profile->model->check(&drive->params);
 	if (wrong) {
 		fprintf(stderr, "%s: %s\n", name, wrong);
@@ -141,11 +149,12 @@ bool drive_has_arm(const char *name)
 bool drive_fills(const char *name, uint32_t ms)
 {
 	const struct model_params p = params_of(name);
+	const u64 room_mib = (u64)p.slc_mib + p.gc_after_mib;
 
-	if (drive_has_arm(name) || !p.gc_after_mib)
+	if (drive_has_arm(name) || !room_mib)
 		return false;
 	return (u64)p.dies * p.program_kib * ms * 1000 / p.program_ns * 1000 >
-	       (u64)p.gc_after_mib * 1024;
+	       room_mib * 1024;
 }
 
 uint32_t drive_tags(const char *name)

@@ -114,6 +114,8 @@ def test_list_drives_explains_its_words(capsys: pytest.CaptureFixture[str]) -> N
         (", jobs = 1", "", "item 1: missing: jobs"),
         ("jobs = 1", "jobs = 1, writes_per_s = 9000", "1: not known: bytes, depth, iops"),
         ("p50_us", 'misses = ["p90_us"], p50_us', "misses: not known: p90_us; there are iops"),
+        ("jobs = 1", "jobs = 1, has_room = 1", r"has_room must be true or false, not 1"),
+        ("jobs = 1", "jobs = 1, has_room = true", "has_room: only a point of writes fills a drive"),
         ("kind =", "name = 'x'\nkind =", "not known: name; there are errors, host_ns, kind"),
         ("licence =", "license =", "source: not known: license; there are repository, commit"),
         ('licence = "BSD-3-Clause"', "", "source must name a licence"),

@@ -18,7 +18,7 @@ from triagelab import cli
 from triagelab.ask import drives, experiments, fiofile
 from triagelab.base.errors import RequestError
 from triagelab.commands import run
-from triagelab.fit import fioresults, fitchart, fitting
+from triagelab.fit import fioresults, fitchart, fitting, window
 from triagelab.fit.simulator import Simulator
 
 #: A part of fio's result, for four requests at once: 4000 a second, and 1 ms for each.
@@ -439,6 +439,34 @@ def test_a_modelled_drive_is_found_again(
     assert drive.errors["held"]["mean"][1] < 5
     for key, within in found_again.items():
         assert drive.parameters[key] == pytest.approx(parameters[key], rel=within)
+
+
+#: Flash that programs 1.6 GB/s in quick cells, and then makes a copy or two for each program.
+CELLS = {
+    "buffer_kib": 2048, "map_kib": 4, "slc_mib": 1024, "gc_after_mib": 512, "gc_amplify_pct": 200,
+    "gc_ns": 800_000, "gc_burst": 1600, "program_kib": 64, "program_ns": 640_000, "dies": 16,
+    "write_cache_kib": 0, "protect_after_ms": 0, "age_limit_ms": 0, "ctrl_slow_ms": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slc_mib", [1024, 0])
+@pytest.mark.parametrize("times", [1, 10])
+def test_a_drive_with_room_is_simulated_until_it_is_full(slc_mib: int, times: float) -> None:
+    model = CELLS | {"slc_mib": slc_mib}
+    load = window.Load(1e4, 1e4, at_once=1, writes=1e4, bytes=131072, has_room=True)
+    found = window.steady(model, load, times)
+    # 20 000 commands would take 2 s, but the load fills the quick cells, or else the clean space.
+    full_s = ((slc_mib or 512) << 20) / 131072e4
+    assert found.warmup_s + found.counted_s == pytest.approx(full_s)
+    assert found.counted_s > 0.9 * full_s
+    later = window.steady(model, dataclasses.replace(load, has_room=False), times)
+    assert later.warmup_s > ((slc_mib + 512) << 20) / 131072e4
+
+
+def test_a_drive_with_too_little_room_is_told() -> None:
+    load = window.Load(1e4, 1e4, at_once=100, writes=1e4, bytes=131072, has_room=True)
+    with pytest.raises(ValueError, match="has_room, but the model has too little room"):
+        window.steady(CELLS | {"slc_mib": 1}, load)
 
 
 def test_a_file_is_written_as_it_was_read() -> None:

@@ -61,6 +61,7 @@ class Point:
     measured  the judged figures, by their names in JUDGED
     noted     other figures, which are not judged
     misses    names of the judged figures in which the model's error is too large
+    has_room  during the whole measurement the drive had free quick cells, or clean space
     """
 
     role: str
@@ -68,10 +69,13 @@ class Point:
     measured: Mapping[str, float]
     noted: Mapping[str, float]
     misses: tuple[str, ...]
+    has_room: bool = False
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError(f"must have a role: {', '.join(ROLES)}")
+        if self.has_room and self.load.get("op") != "write":
+            raise ValueError("has_room: only a point of writes fills a drive")
 
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.load.items())
@@ -124,6 +128,7 @@ class _JobsLoad(TypedDict):
 class _Jobs(_Judged, _JobsLoad):
     """A point as a drive's file has it, with a load of jobs: load and figures in one table."""
 
+    has_room: NotRequired[bool]
     iops: float
     mean_us: NotRequired[float]
     p50_us: NotRequired[float]
@@ -160,12 +165,13 @@ tomlfile.choose(
 def _point(written: _Jobs | _Mix) -> Point:
     given: dict[str, Any] = dict(written)
     role, misses = given.pop("role"), given.pop("misses", ())
+    has_room = given.pop("has_room", False)
     of_load = get_type_hints(_MixLoad if "writes_per_s" in given else _JobsLoad)
     load = {key: given.pop(key) for key in of_load}
     measured = {key: value for key, value in given.items() if key in JUDGED}
     noted = {key: value for key, value in given.items() if key not in JUDGED}
     _require_known("misses", misses, measured)
-    return Point(role, load, measured, noted, misses)
+    return Point(role, load, measured, noted, misses, has_room)
 
 
 tomlfile.build(Point, _Written, _point)
@@ -306,4 +312,5 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
 def _given(point: Point) -> dict[str, Any]:
     """Return a point as a drive's file has it, in one table: role, load, figures and misses."""
     misses = {"misses": list(point.misses)} if point.misses else {}
-    return {"role": point.role, **point.load, **point.measured, **point.noted, **misses}
+    room = {"has_room": True} if point.has_room else {}
+    return {"role": point.role, **point.load, **room, **point.measured, **point.noted, **misses}

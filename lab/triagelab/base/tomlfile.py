@@ -55,6 +55,7 @@ Some = Annotated[tuple[T, ...], Must(lambda value: value != [], "must be a list 
 
 _PLAIN: Mapping[Any, Must] = {
     str: Must(_is(str), "must be a text, not {}"),
+    bool: Must(lambda value: isinstance(value, bool), "must be true or false, not {}"),
     int: Must(_is(int), "must be a whole number, not {}"),
     float: Must(_is(int, float), "must be a number, not {}"),
     int | str: Must(_is(int, str), "must be a whole number or a text, not {}"),

@@ -81,6 +81,7 @@ def _load(point: drives.Point) -> window.Load:
         at_once=int(load["depth"]) * int(load["jobs"]),
         writes=iops if load["op"] == "write" else 0,
         bytes=int(load["bytes"]),
+        has_room=point.has_room,
     )
 
 

@@ -3,8 +3,9 @@
 
 A point's figures are those of the drive's steady state: the drive was measured for minutes, or
 prepared first. So a longer simulation must give the same figures. The warm-up therefore lasts until
-the load has filled the model's buffer, clean space and write cache. The measurement lasts for many
-periods of everything in the model that repeats.
+the load has filled the model's buffer, quick cells, clean space and write cache. The measurement
+lasts for many periods of everything in the model that repeats. A point with has_room was measured
+while the drive had free cells: its simulation ends before these are full.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ class Load:
     at_once  commands in the device
     writes   writes a second; 0: the load only reads
     bytes    bytes of a write
+    has_room during the whole measurement, programs cause no copies
     """
 
     rarest: float
@@ -38,6 +40,7 @@ class Load:
     at_once: int
     writes: float
     bytes: int
+    has_room: bool = False
 
     @property
     def turn_s(self) -> float:
@@ -67,7 +70,12 @@ def steady(model: Mapping[str, int], load: Load, times: float = 1) -> Window:
     counted_s = times * max(
         _COMMANDS / load.rarest, _TURNS * load.turn_s, _PERIODS * _period_s(model, load)
     )
-    return Window(_settling_s(model, load) + 2 * load.turn_s + counted_s / 20, counted_s)
+    settled_s = _settling_s(model, load) + 2 * load.turn_s
+    if load.has_room:
+        counted_s = min(counted_s, (_room_s(model, load) - settled_s) / 1.05)
+        if counted_s <= 0:
+            raise ValueError("a point with has_room, but the model has too little room")
+    return Window(settled_s + counted_s / 20, counted_s)
 
 
 def brief(load: Load) -> Window:
@@ -77,42 +85,52 @@ def brief(load: Load) -> Window:
 
 
 def _settling_s(model: Mapping[str, int], load: Load) -> float:
-    """Return the time until the load has filled buffer, clean space and write cache.
+    """Return the time until the load has filled the buffer, the write cache and all free cells.
 
     Some rules of a model change when waiting commands reach an age, so add these ages too.
     """
     ages_s = (model["protect_after_ms"] + model["age_limit_ms"]) / 1000
     room = (model["buffer_kib"] + model["write_cache_kib"]) << 10
-    if _copies(model):
-        room += model["gc_after_mib"] << 20
+    if not load.has_room:
+        room += _free_bytes(model)
     return ages_s + (room / _filled_per_s(model, load) if load.writes else 0)
 
 
 def _period_s(model: Mapping[str, int], load: Load) -> float:
     """Return the longer period: of the controller's slow phases, or of bursts of copies."""
     slow_s = model["ctrl_slow_every_ms"] / 1000 if model["ctrl_slow_ms"] else 0.0
-    if not load.writes or not _copies(model):
+    if not load.writes or load.has_room or not _copies(model):
         return slow_s
     programs = model["gc_burst"] / _copies(model)
     return max(slow_s, programs * (model["program_kib"] << 10) / _filled_per_s(model, load))
 
 
+def _room_s(model: Mapping[str, int], load: Load) -> float:
+    """Return the time until programs cause copies: the quick cells, if any, are full first."""
+    free = (model["slc_mib"] << 20) or _free_bytes(model)
+    return free / _filled_per_s(model, load)
+
+
+def _free_bytes(model: Mapping[str, int]) -> int:
+    """Return the bytes that the model can program before each program causes all its copies."""
+    clean_mib = model["gc_after_mib"] if model["gc_amplify_pct"] > 100 else 0
+    return (model["slc_mib"] + clean_mib) << 20
+
+
 def _filled_per_s(model: Mapping[str, int], load: Load) -> float:
     """Return how many bytes of the buffer the load fills per second, once the model is steady.
 
-    A write fills at least one unit of map_kib. Flash programs, and the copies that garbage
-    collection makes, limit the rate. A hard disk has neither, so only the load limits its rate.
+    A write fills at least one unit of map_kib. Flash programs, and the copies that they cause,
+    limit the rate. A hard disk has neither, so only the load limits its rate.
     """
     wanted = load.writes * max(load.bytes, model["map_kib"] << 10)
-    program_ns = model["program_ns"] + _copies(model) * model["gc_ns"]
+    copies = 0 if load.has_room else _copies(model)
+    program_ns = model["program_ns"] + copies * model["gc_ns"]
     if not program_ns:
         return wanted
     return min(wanted, model["dies"] * (model["program_kib"] << 10) / (program_ns / 1e9))
 
 
 def _copies(model: Mapping[str, int]) -> float:
-    """Return the number of copies that garbage collection makes for each flash program.
-
-    Garbage collection begins once no space is clean.
-    """
-    return max(model["gc_amplify_pct"] - 100, 0) / 100
+    """Return the number of copies that each flash program causes once no cells are free."""
+    return bool(model["slc_mib"]) + max(model["gc_amplify_pct"] - 100, 0) / 100

@@ -7,9 +7,9 @@
  *   arrivals -> controller -> buffer -> bus -> done        a write
  *                                \-> programs on the dies, later
  *
- * The controller fetches commands in order of arrival while one of a limited
- * number of slots is free. A command holds its slot until it completes. So if waiting
- * writes hold all slots, the device serves no reads. protect_after_ms limits this time.
+ * The controller fetches commands, in order of arrival or from the hardware queues in turns, while
+ * one of a limited number of slots is free. A command holds its slot until it completes. So if
+ * waiting writes hold all slots, the device serves no reads. protect_after_ms limits this time.
  *
  * The bus serves transfers in the order in which their data is ready, so the
  * end of a transfer is known when it is queued. The bus is cheap to simulate: its only
@@ -58,6 +58,12 @@ struct flash_die {
 	struct model_part **tail;
 };
 
+/* A hardware queue, if queues take turns: at most one of its commands is in flash.arrivals. */
+struct flash_queue {
+	bool has_turn;		/* one is */
+	struct io_fifo behind;	/* the others that are not fetched yet */
+};
+
 struct flash {
 	struct model_params p;
 	u32 page_shift;		/* a sector >> page_shift is its page */
@@ -75,7 +81,8 @@ struct flash {
 
 	u64 now;		/* time of the last event or submission */
 
-	struct io_fifo arrivals;	/* commands not fetched yet */
+	/* commands not fetched yet; if queues take turns, the first of each queue */
+	struct io_fifo arrivals;
 	struct io_fifo decoding;	/* commands with the controller until event_ns */
 	struct io_fifo waiting;		/* writes that wait for room in the buffer */
 	struct io_fifo flushing;	/* commands that wait for programs to end */
@@ -114,6 +121,7 @@ struct flash {
 	u64 first_data_ns;	/* least data_ns */
 
 	struct flash_die die[FLASH_MAX_DIES];
+	struct flash_queue queue[MODEL_MAX_QUEUES];
 };
 
 /* --- the bus --- */
@@ -318,6 +326,30 @@ static u64 ctrl_ns(const struct flash *f, u64 t)
 	return since < f->slow_ns ? f->slow_ctrl_ns : f->p.ctrl_ns;
 }
 
+static void io_arrive(struct flash *f, struct model_io *io)
+{
+	struct flash_queue *queue = &f->queue[io->queue];
+
+	io_fifo_push(queue->has_turn ? &queue->behind : &f->arrivals, io);
+	queue->has_turn = f->p.queue_turns;
+}
+
+/*
+ * Take the next command to fetch. If queues take turns, its queue's next command comes behind the
+ * first ones of all other queues.
+ */
+static struct model_io *io_take(struct flash *f)
+{
+	struct model_io *io = io_fifo_pop(&f->arrivals);
+	struct flash_queue *queue = &f->queue[io->queue];
+	struct model_io *next = io_fifo_pop(&queue->behind);
+
+	queue->has_turn = next;
+	if (next)
+		io_fifo_push(&f->arrivals, next);
+	return io;
+}
+
 /* Fetch commands while slots are free. */
 static void io_fetch(struct flash *f, u64 t)
 {
@@ -325,7 +357,7 @@ static void io_fetch(struct flash *f, u64 t)
 	u64 start, ns;
 
 	while (f->arrivals.head && f->slots_used < f->p.slots) {
-		io = io_fifo_pop(&f->arrivals);
+		io = io_take(f);
 		f->slots_used++;
 		start = max(f->ctrl_free_ns, t);
 		ns = ctrl_ns(f, start);
@@ -716,7 +748,7 @@ static void flash_submit(void *model, struct model_io *io, u64 now,
 	f->now = now;
 	io->submit_ns = now;
 	io->landed = false;
-	io_fifo_push(&f->arrivals, io);
+	io_arrive(f, io);
 	io_fetch(f, now);
 }
 

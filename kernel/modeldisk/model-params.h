@@ -6,6 +6,7 @@
 PARAM(cmd_ns, 0, 100000000, PARAM_ANY)
 PARAM(bus_mbps, 1, 100000, PARAM_ANY)
 PARAM(slots, 1, 1024, PARAM_ANY)
+PARAM(queue_turns, 0, 1, PARAM_FLASH)
 PARAM(ctrl_ns, 0, 100000000, PARAM_FLASH)
 PARAM(ctrl_slow_pct, 0, 10000, PARAM_FLASH)
 PARAM(ctrl_slow_ms, 0, 60000, PARAM_FLASH)

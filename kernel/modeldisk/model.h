@@ -25,6 +25,9 @@
 /* The largest transfer that a driver may submit. It limits the length of model_io.parts[]. */
 #define MODEL_MAX_BYTES		(512 * 1024)
 
+/* The most hardware queues: settings.h bounds hw_queues by the same number. */
+#define MODEL_MAX_QUEUES	1024
+
 enum model_op {
 	MODEL_READ,
 	MODEL_WRITE,
@@ -48,10 +51,11 @@ struct model_part {
  * @sectors: number of sectors
  * @op: the operation
  * @fua: a write that must be on the medium before it completes
+ * @queue: the hardware queue that it comes from, below MODEL_MAX_QUEUES
  * @done_ns: the time when it completed
  * @submit_ns: the time when the driver submitted it
  *
- * The driver fills in @sector, @sectors, @op and @fua, the model @done_ns and
+ * The driver fills in @sector, @sectors, @op, @fua and @queue, the model @done_ns and
  * @submit_ns. All fields after @submit_ns belong to the model from submission to
  * completion.
  */
@@ -60,6 +64,7 @@ struct model_io {
 	u32 sectors;
 	enum model_op op;
 	bool fua;
+	u32 queue;
 	u64 done_ns;
 	u64 submit_ns;
 

@@ -19,6 +19,8 @@ struct model_params {
 	u32 bus_mbps;
 	/* commands that the device works on at once; further ones wait in order */
 	u32 slots;
+	/* 1: the hardware queues take turns, a command each; 0: commands go in order of arrival */
+	u32 queue_turns;
 	/* the controller's time for a command, ns; the controller takes one command at a time */
 	u32 ctrl_ns;
 	/*

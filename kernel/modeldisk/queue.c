@@ -221,6 +221,7 @@ static blk_status_t mdk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (!cmd->status && mdk_keeps(d->set, rq))
 		cmd->status = mdk_store_transfer(&d->store, rq);
 
+	cmd->io.queue = hctx->queue_num;
 	spin_lock_irqsave(&d->lock, flags);
 	d->counts[count]++;
 	d->submitted++;

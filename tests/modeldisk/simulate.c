@@ -17,6 +17,7 @@
  *   host_ns  the host's time to submit a command; the job submits one at a time
  *   think_ns a pause between completion and the next command
  *   limit    total number of commands
+ *   queue    the hardware queue; default 0
  *   rate     commands a second, at exponentially distributed intervals; the
  *            job waits while DEPTH of them are in the device, and then catches up
  *
@@ -43,7 +44,7 @@ struct job {
 	enum model_op op;
 	bool fua;
 	char pattern[MAX_NAME];
-	u64 bytes, depth, offset, span, host_ns, think_ns, limit, rate;
+	u64 bytes, depth, offset, span, host_ns, think_ns, limit, queue, rate;
 
 	u64 host_free_ns;	/* when the host will have submitted all commands so far */
 	u64 arrival_ns;		/* when the rate asks for the latest command */
@@ -153,6 +154,8 @@ static void set_job(struct job *job, const char *name, const char *text)
 		job->think_ns = value;
 	else if (!strcmp(name, "limit"))
 		job->limit = value;
+	else if (!strcmp(name, "queue"))
+		job->queue = value;
 	else if (!strcmp(name, "rate"))
 		job->rate = value;
 	else
@@ -221,6 +224,8 @@ static void add_job(char *text)
 		*value++ = '\0';
 		set_job(job, key, value);
 	}
+	if (job->queue >= MODEL_MAX_QUEUES)
+		fail("no such hardware queue", job->name);
 	if (!job->span)
 		job->span = (size_mib << 20) - job->offset;
 }
@@ -318,6 +323,7 @@ static void submit(void *model, struct job *job, struct io_fifo *done, u32 parts
 	job->head = slot->next;
 	io->op = job->op;
 	io->fua = job->fua;
+	io->queue = job->queue;
 	io->sector = moves ? (job->offset + next_offset(job)) >> 9 : 0;
 	io->sectors = moves ? job->bytes >> 9 : 0;
 	*slot_of(io, parts) = slot;

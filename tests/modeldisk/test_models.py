@@ -7,11 +7,14 @@ the model has announced to its driver.
 """
 
 import math
+import re
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
+from triagelab.ask import models
+from triagelab.base import sources
 from triagelab.fit.simulator import Simulator
 
 WITHIN = 0.03
@@ -90,6 +93,51 @@ def test_flash_controller_is_slower_for_a_while(simulate: Simulator) -> None:
     assert found["iops"] == near((180 / 100e-6 + 20 / 200e-6) / 200)
     assert found["p50_ns"] == near(32 * 100_000)
     assert found["p99_ns"] == near(32 * 200_000)
+
+
+@pytest.mark.parametrize(("turns", "ahead"), [(0, 256), (1, 16 + 1)])
+def test_flash_a_command_alone_in_its_queue_waits_for_that_queues_turn(
+    simulate: Simulator, turns: int, ahead: int
+) -> None:
+    settings = PLAIN_FLASH | {"ctrl_ns": 10_000, "read_ns": 1, "slots": 16, "queue_turns": turns}
+    jobs = ["deep:read:random:4096:256", "lone:read:random:4096:1:queue=1"]
+    found = simulate("flash", *jobs, time_ms=2000, warmup_ms=100, **settings)
+    # In order of arrival, all other commands go first. In turns, only those with a slot do, and the
+    # first one of the other queue.
+    assert found["lone"]["mean_ns"] == near((ahead + 1) * 10_000)
+    assert found["lone"]["iops"] + found["deep"]["iops"] == near(100_000)
+
+
+@pytest.mark.parametrize(("turns", "shares"), [(0, (0.2, 0.3, 0.5)), (1, (1 / 3, 1 / 3, 1 / 3))])
+def test_flash_queues_that_take_turns_have_equal_shares(
+    simulate: Simulator, turns: int, shares: tuple[float, ...]
+) -> None:
+    settings = PLAIN_FLASH | {"ctrl_ns": 10_000, "read_ns": 1, "slots": 16, "queue_turns": turns}
+    # Two jobs share the last queue. Without turns, shares are those of the commands.
+    jobs = [
+        "a:read:random:4096:40:queue=0",
+        "b:read:random:4096:60:queue=7",
+        "c:read:random:4096:50:queue=1023",
+        "d:read:random:4096:50:queue=1023",
+    ]
+    found = simulate("flash", *jobs, time_ms=2000, warmup_ms=100, **settings)
+    rates = [found["a"]["iops"], found["b"]["iops"], found["c"]["iops"] + found["d"]["iops"]]
+    assert rates == [near(share * 100_000) for share in shares]
+
+
+def test_flash_one_queue_has_every_turn(simulate: Simulator) -> None:
+    jobs = ["r:read:random:4096:64", "w:write:random:65536:8", "f:flush:random:0:1"]
+    alone, in_turns = (
+        simulate("flash", *jobs, slots=8, queue_turns=turns)["stats"] for turns in (0, 1)
+    )
+    assert alone["trace"] == in_turns["trace"]
+
+
+def test_the_model_has_as_many_hardware_queues_as_a_device() -> None:
+    text = (sources.MODULES / "modeldisk/model.h").read_text()
+    found = re.search(r"#define MODEL_MAX_QUEUES\s+(\d+)", text)
+    assert found
+    assert int(found[1]) == models.settings("flash")["hw_queues"].highest
 
 
 def test_flash_write_buffer_plateau_and_cliff(simulate: Simulator) -> None:
@@ -544,7 +592,7 @@ ALL_ON = {
     "flash": {
         "read_full_ns": 40_000, "full_mbps": 2000, "read_spread_pct": 30, "slots": 48,
         "read_slow_permille": 20, "read_slow_ns": 300_000, "gc_after_mib": 0, "gc_burst": 500,
-        "slc_mib": 8,
+        "slc_mib": 8, "queue_turns": 1,
         "protect_after_ms": 5, "buffer_kib": 2048, "ctrl_slow_pct": 300, "ctrl_slow_ms": 2,
         "ctrl_slow_every_ms": 7,
     },
@@ -560,10 +608,10 @@ def test_all_commands_end_whatever_they_are(simulate: Simulator, profile: str, o
         "r:read:random:4096:16:limit=2000:think_ns=1000",
         "big:read:random:524288:2:limit=100",
         "odd:read:alternate:3584:2:limit=500:span=987648",
-        "w:write:random:4096:16:limit=2000",
+        "w:write:random:4096:16:limit=2000:queue=1",
         "s:write:sequential:65536:4:limit=500",
         "fua:fua:random:8192:2:limit=100",
-        "f:flush:random:0:2:limit=20:think_ns=3000000",
+        "f:flush:random:0:2:limit=20:think_ns=3000000:queue=2",
     ]
     if profile != "hdd":
         jobs.append("d:discard:random:1048576:2:limit=100")

@@ -42,7 +42,8 @@ def cases() -> Iterator[Case]:
     for check in verify.checks(HERE):
         for place in check.places:
             for series in kernels.SERIES if place.machine == "sim" else [kernels.DEFAULT_SERIES]:
-                yield Case(check, place, series)
+                if kernels.version(series) >= kernels.version(place.since):
+                    yield Case(check, place, series)
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,10 @@ static __always_inline bool tg_bulk_is_let_in(struct tg_data *tg, bool *patient)
  */
 static u64 tg_turn(const struct tg_shard *shard)
 {
-	return max(READ_ONCE(shard->bulk_turn), READ_ONCE(shard->tg->budget.turn));
+	const u64 turn = READ_ONCE(shard->only_low) ? READ_ONCE(shard->low_turn) :
+						      READ_ONCE(shard->bulk_turn);
+
+	return max(turn, READ_ONCE(shard->tg->budget.turn));
 }
 
 /* Have shards that join the others from now on begin at @turn at the earliest. */
@@ -495,11 +498,14 @@ static void tg_turn_charge(struct tg_shard *shard, u32 cost)
 	const struct tg_budget *budget = &shard->tg->budget;
 	const u64 time = tg_turn_time(shard, cost);
 	const u64 lead = max_t(u64, time, TG_LEAD_MAX * (u64)READ_ONCE(budget->bulk_cost));
+	const u64 turn = min(tg_turn(shard) + time, READ_ONCE(budget->turn) + lead);
 
 	lockdep_assert_held(&shard->lock);
 
-	WRITE_ONCE(shard->bulk_turn,
-		   min(tg_turn(shard) + time, READ_ONCE(budget->turn) + lead));
+	if (shard->only_low)
+		WRITE_ONCE(shard->low_turn, turn);
+	else
+		WRITE_ONCE(shard->bulk_turn, turn);
 }
 
 /* Charge a request of bulk to flash's budget or to the disk's arm, and a write also to the pace. */

@@ -151,6 +151,7 @@ static bool tg_release(struct tg_shard *shard)
  *   or none was due then;
  * - it is eager, and its cgroup is within its share;
  * - it is hinted;
+ * - it is of NORMAL, and the shard has only bulk of LOW: other shards leave more to NORMAL;
  * - there is a pace, but the pace never holds this request, and TG_LIMITED is set;
  * - there are rate limits, and its class has not reached its limit.
  */
@@ -169,7 +170,8 @@ static bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 	}
 	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_eager(tg, class, rq)))
 		return true;
-	if (class == PRIO_CLASS_NORMAL && tg_flags_hint(rq->cmd_flags))
+	if (class == PRIO_CLASS_NORMAL &&
+	    (tg_flags_hint(rq->cmd_flags) || READ_ONCE(shard->only_low)))
 		return true;
 	/*
 	 * If a hold for the pace begins right now, TG_LIMITED may not be set yet. Then the request

@@ -227,6 +227,13 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 	return !shard->tg->rotational || !tg_detector_streams(&flow->detector);
 }
 
+/* Count @flows more flows in a class's backlog. */
+static void tg_backlog_count(struct tg_shard *shard, struct tg_class *class, int flows)
+{
+	class->nr_backlog += flows;
+	shard->nr_backlog += flows;
+}
+
 /*
  * Put a flow that was empty on a list of its class. A sparse flow gets a new turn. Any other flow
  * keeps the rest of its turn, or its debt. It goes to the end of the backlog, but to the front if
@@ -244,7 +251,7 @@ static void tg_flow_start(struct tg_shard *shard, struct tg_flow *flow, bool spa
 								      &class->sparse);
 		return;
 	}
-	class->nr_backlog++;
+	tg_backlog_count(shard, class, 1);
 	if (shard->head.awaited == flow)
 		list_move(&flow->turn, &class->backlog);
 	else
@@ -541,7 +548,7 @@ static void tg_flow_demote(struct tg_shard *shard, struct tg_class *class,
 {
 	flow->sparse = false;
 	flow->deficit += tg_quantum(shard);
-	class->nr_backlog++;
+	tg_backlog_count(shard, class, 1);
 	list_move_tail(&flow->turn, &class->backlog);
 }
 
@@ -657,7 +664,7 @@ static void tg_flow_emptied(struct tg_shard *shard, struct tg_flow *flow)
 {
 	tg_media_emptied(shard, flow);
 	if (!flow->sparse)
-		tg_flow_class(flow)->nr_backlog--;
+		tg_backlog_count(shard, tg_flow_class(flow), -1);
 	if (flow->index == TG_FLOW_COMMON)
 		list_del_init(&flow->turn);
 	else

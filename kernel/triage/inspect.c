@@ -132,7 +132,7 @@ static int tg_count_class(struct tg_shard *shard, const struct tg_lane *lane, in
 static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 {
 	const struct tg_lane *lane;
-	unsigned int lanes = 0;
+	unsigned int lanes = 0, backlog = 0;
 	int class;
 
 	/*
@@ -151,11 +151,14 @@ static const char *tg_audit_lanes(struct tg_shard *shard, unsigned int *listed)
 				return "a list of a class";
 			listed[class] += count;
 			queued += count;
+			backlog += lane->classes[class].nr_backlog;
 		}
 		if (!queued || queued != lane->queued)
 			return "the count of a lane";
 		lanes++;
 	}
+	if (backlog != shard->nr_backlog)
+		return "the count of the backlogs";
 	return lanes == shard->nr_lanes ? NULL : "the count of lanes";
 }
 

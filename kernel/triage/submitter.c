@@ -314,7 +314,8 @@ void tg_submitters_init(struct tg_data *tg)
 	unsigned int i;
 
 	spin_lock_init(&submitters->lock);
-	submitters->answered = TG_SHARED_TICKS;
+	submitters->answered = TG_SHARED_PERIODS;
+	submitters->answered_at = jiffies;
 	for (i = 0; i < ARRAY_SIZE(submitters->buckets); i++)
 		INIT_HLIST_HEAD(&submitters->buckets[i]);
 	tg_submitter_init(&submitters->workers, NULL, ++submitters->last_id);

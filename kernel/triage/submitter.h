@@ -58,13 +58,14 @@ struct tg_submitter {
  * @unknown: how often there was no memory for an entry; guarded by @lock
  * @nr_several: number of submitters that hold more than TG_SPARSE_TAGS tags; atomic
  * @share: submitters share the device
- * @answered: number of ticks in which a completion called tg_sharing_ends(); the clock of sharing.
- *	It begins at TG_SHARED_TICKS
+ * @answered: number of periods in which a completion called tg_sharing_ends(); the clock of
+ *	sharing. It begins at TG_SHARED_PERIODS
  * @answered_at: jiffies when @answered last rose
- * @asked_by: the submitter that last took a tag beyond TG_SPARSE_TAGS, as far as is noted
+ * @asked_by: the submitter that last asked for more than little, as far as is noted
  *	(tg_submitters_meet()); only compared, because it may have been freed
  * @asked_at: @answered then
- * @met_at: @answered when another submitter than @asked_by last did so
+ * @met_at: @answered when another submitter than @asked_by last did so, or several flows last
+ *	waited on a shard
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
  *	tg_prepare_request() have this entry too, but it does not count them.
@@ -92,11 +93,13 @@ struct tg_submitters {
 #define TG_SPARSE_TAGS 2
 #define TG_SPARSE_JIFFIES msecs_to_jiffies(100)
 /*
- * Submitters share the device if two of them took tags beyond TG_SPARSE_TAGS in this many ticks
- * (100 ms). Only ticks in which the device answers count. So a submitter whose requests never come
- * back does not limit others, and no pause of the device ends the sharing.
+ * Submitters share the device if two of them asked for more than little in this many periods of
+ * 4 ms: they took tags beyond TG_SPARSE_TAGS, or their bulk waited. Only periods in which the
+ * device answers count. So a submitter whose requests never come back does not limit others for
+ * long, and no pause of the device ends the sharing.
  */
-#define TG_SHARED_TICKS msecs_to_jiffies(100)
+#define TG_SHARED_PERIODS 25
+#define TG_SHARED_PERIOD msecs_to_jiffies(4)
 
 void tg_submitters_init(struct tg_data *tg);
 void tg_submitters_exit(struct tg_data *tg);
@@ -114,7 +117,7 @@ static inline void tg_submitter_put(struct tg_submitters *submitters,
 }
 
 /*
- * Record that a submitter takes a tag beyond TG_SPARSE_TAGS. Write each field at most once a tick,
+ * Record that a submitter asks for more than little. Write each field at most once a period,
  * because all CPUs read them.
  */
 static inline void tg_submitters_meet(struct tg_submitters *submitters,
@@ -126,7 +129,7 @@ static inline void tg_submitters_meet(struct tg_submitters *submitters,
 
 	if (asked_at == now && (same || READ_ONCE(submitters->met_at) == now))
 		return;
-	if (!same && now - asked_at < TG_SHARED_TICKS) {
+	if (!same && now - asked_at < TG_SHARED_PERIODS) {
 		WRITE_ONCE(submitters->met_at, now);
 		WRITE_ONCE(submitters->share, true);
 	}
@@ -136,19 +139,19 @@ static inline void tg_submitters_meet(struct tg_submitters *submitters,
 
 /*
  * Record that the device has answered. Return whether submitters no longer share the device. If two
- * CPUs do this at once, or one of them while submitters meet, a tick or a meeting may be lost.
+ * CPUs do this at once, or one of them while submitters meet, a period or a meeting may be lost.
  */
 static inline bool tg_sharing_ends(struct tg_submitters *submitters)
 {
 	const u32 answered = READ_ONCE(submitters->answered) + 1;
 	const unsigned long now = jiffies;
 
-	if (READ_ONCE(submitters->answered_at) == now)
+	if (time_before(now, READ_ONCE(submitters->answered_at) + TG_SHARED_PERIOD))
 		return false;
 	WRITE_ONCE(submitters->answered_at, now);
 	WRITE_ONCE(submitters->answered, answered);
 	if (!READ_ONCE(submitters->share) ||
-	    answered - READ_ONCE(submitters->met_at) < TG_SHARED_TICKS)
+	    answered - READ_ONCE(submitters->met_at) < TG_SHARED_PERIODS)
 		return false;
 	WRITE_ONCE(submitters->share, false);
 	return true;

@@ -201,6 +201,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: all flows of this shard
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
+ * @nr_backlog: number of flows in the backlogs of all lanes
  * @bulk_flows: number of this shard's flows whose bulk waits, as of the last choice; 1 to
  *	TG_FLOWS_MOST. Also read without the lock
  * @only_low: these flows are of LOW; otherwise those of LOW do not count. Also read without the
@@ -209,6 +210,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	urgent requests come, or the device is shared, it grows by the cost of this shard's bulk, by
  *	weight (tg_share_of_queue()), and the waiting shard with the least virtual time goes first.
  *	Also read without the lock.
+ * @low_turn: the same while @only_low is set. A virtual time of its own, because LOW's runs faster
+ *	than NORMAL's, and NORMAL must not wait for what LOW has had
  * @pace_turn: the same for the pace, in ns: it grows by the time that each charged write of this
  *	shard takes at the pace. Also read without the lock.
  * @woken_until: jiffies; set when the shard is woken, reset to 0 when a dispatcher chooses a
@@ -256,9 +259,11 @@ struct tg_shard {
 	struct tg_counts counts[PRIO_CLASS_COUNT];
 	struct tg_flows flows;
 	u64 served;
+	unsigned int nr_backlog;
 	u32 bulk_flows;
 	bool only_low;
 	u64 bulk_turn;
+	u64 low_turn;
 	u64 pace_turn;
 	unsigned long woken_until;
 	struct tg_head head;

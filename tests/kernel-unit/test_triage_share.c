@@ -191,6 +191,39 @@ static void test_time(void)
 			       (double)had[i] / sum * 10351 / weights[i], 0.97, 1.03);
 }
 
+/*
+ * Hardware queues have weights by their flows: those of NORMAL have equal parts, and those of LOW
+ * have the percentage of all that LOW is guaranteed, whatever the numbers of flows and queues.
+ */
+static void test_queues(void)
+{
+	static const u32 numbers[] = { 1, 3, 64 }, percents[] = { 1, 5, 50, 90 };
+	u32 i, k, p;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+		for (k = 0; k < ARRAY_SIZE(numbers); k++)
+			for (p = 0; p < ARRAY_SIZE(percents); p++) {
+				const u32 normal = numbers[i], low = numbers[k], percent = percents[p];
+				/* One more queue of each kind, with one flow. */
+				const struct tg_flows_waiting all = { normal + 1, low + 1 };
+				const double parts[] = {
+					tg_share_of_queue(&all, normal, false, percent),
+					tg_share_of_queue(&all, 1, false, percent),
+					tg_share_of_queue(&all, low, true, percent),
+					tg_share_of_queue(&all, 1, true, percent),
+				};
+				const double sum = parts[0] + parts[1] + parts[2] + parts[3];
+
+				expect_near("flows of NORMAL", parts[0], normal * parts[1], 0);
+				expect_near("LOW's part", (parts[2] + parts[3]) / sum,
+					    percent / 100., .05);
+				if (percent >= 5)
+					expect_near("flows of LOW", parts[2], low * parts[3], .15);
+			}
+	expect_between("LOW without a share",
+		       tg_share_of_queue(&(struct tg_flows_waiting){ 1, 1 }, 1, true, 0), 1, 1);
+}
+
 int main(int argc, char **argv)
 {
 	begin_tests(argc, argv);
@@ -202,5 +235,6 @@ int main(int argc, char **argv)
 	RUN(test_due());
 	RUN(test_equal());
 	RUN(test_weighted());
+	RUN(test_queues());
 	return end_tests("triage share: flows, classes and cgroups get their parts");
 }

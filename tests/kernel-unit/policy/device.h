@@ -324,7 +324,8 @@ static void begin(unsigned int nr_shards, u32 pace)
 		cgroup_begin(&cgroups[i], i);
 	tg_groups_init(&tg);
 	tg_budget_init(&tg);
-	tg.submitters.answered = TG_SHARED_TICKS;
+	tg.submitters.answered = TG_SHARED_PERIODS;
+	tg.submitters.answered_at = jiffies;
 }
 
 /*

@@ -708,23 +708,20 @@ bool tg_lanes_may_crowd(const struct tg_shard *shard)
 
 /*
  * Return whether a lane crowds the others with requests of a class and of more urgent classes. It
- * does if, of all requests that are queued on the shard, it has more than its cgroup's part of the
- * device, and more than an equal part: a cgroup with a large part needs many to use it. There is
- * one equal part for each lane, and one more for a cgroup that shares the device but has none
- * queued. The caller holds the shard's lock, or has preemption off, because RCU frees the lane.
+ * does if it has more than an equal part of all requests that are queued on the shard. There is one
+ * part for each lane, and one more for a cgroup that shares the device but has none queued. The
+ * caller holds the shard's lock, or has preemption off, because RCU frees the lane.
  */
 bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 		    enum prio_class of)
 {
-	const u64 part = READ_ONCE(lane->account->part);
 	const unsigned int all = READ_ONCE(shard->queued);
 	unsigned int queued = 0;
 	int class;
 
 	for (class = PRIO_CLASS_HIGH; class <= of; class++)
 		queued += READ_ONCE(lane->classes[class].queued);
-	return tg_lanes_may_crowd(shard) && queued * (READ_ONCE(shard->nr_lanes) + 1) > all &&
-	       queued * TG_WHOLE > all * part;
+	return tg_lanes_may_crowd(shard) && queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
 }
 
 /* Return whether a lane has requests of HIGH or of sparse flows. */

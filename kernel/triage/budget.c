@@ -485,9 +485,14 @@ bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient)
 	return tg_bulk_is_let_in(tg, patient);
 }
 
-/* Return the virtual time that @cost takes on a shard, by its weight, in ns. */
+/*
+ * Return the virtual time that @cost takes on a shard, by its weight, in ns. If only LOW waits, it
+ * has the whole device, and does not pay as beside NORMAL: it would pay for long when NORMAL comes.
+ */
 static u64 tg_turn_time(const struct tg_shard *shard, u32 cost)
 {
+	if (shard->only_low && !READ_ONCE(shard->tg->budget.flows.normal))
+		return cost / shard->bulk_flows;
 	return div_u64((u64)cost * TG_FLOW_WEIGHT,
 		       tg_shard_weight(shard, &shard->tg->budget.flows));
 }

@@ -171,7 +171,9 @@ static bool tg_ends_hold(struct tg_shard *shard, struct request *rq)
 	if (tg_tag(rq)->returned || tg->rotational || (within && tg_is_eager(tg, class, rq)))
 		return true;
 	if (class == PRIO_CLASS_NORMAL &&
-	    (tg_flags_hint(rq->cmd_flags) || READ_ONCE(shard->only_low)))
+	    (tg_flags_hint(rq->cmd_flags) ||
+	     (READ_ONCE(shard->only_low) &&
+	      !READ_ONCE(shard->counts[PRIO_CLASS_NORMAL].queued))))
 		return true;
 	/*
 	 * If a hold for the pace begins right now, TG_LIMITED may not be set yet. Then the request

@@ -709,19 +709,24 @@ bool tg_lanes_may_crowd(const struct tg_shard *shard)
 /*
  * Return whether a lane crowds the others with requests of a class and of more urgent classes. It
  * does if it has more than an equal part of all requests that are queued on the shard. There is one
- * part for each lane, and one more for a cgroup that shares the device but has none queued. The
- * caller holds the shard's lock, or has preemption off, because RCU frees the lane.
+ * part for each lane, and one more for a cgroup that shares the device but has none queued. A
+ * cgroup with a large part of the device needs more to use it, so it crowds others less until it
+ * has as large a part of the requests. The caller holds the shard's lock, or has preemption off,
+ * because RCU frees the lane.
  */
-bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
-		    enum prio_class of)
+enum tg_crowds tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
+			      enum prio_class of)
 {
 	const unsigned int all = READ_ONCE(shard->queued);
-	unsigned int queued = 0;
+	u64 queued = 0;
 	int class;
 
 	for (class = PRIO_CLASS_HIGH; class <= of; class++)
 		queued += READ_ONCE(lane->classes[class].queued);
-	return tg_lanes_may_crowd(shard) && queued * (READ_ONCE(shard->nr_lanes) + 1) > all;
+	if (!tg_lanes_may_crowd(shard) || queued * (READ_ONCE(shard->nr_lanes) + 1) <= all)
+		return TG_CROWDS_NOT;
+	return queued * TG_WHOLE > all * READ_ONCE(lane->account->part) ? TG_CROWDS :
+									  TG_CROWDS_LESS;
 }
 
 /* Return whether a lane has requests of HIGH or of sparse flows. */

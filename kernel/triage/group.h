@@ -102,6 +102,13 @@ enum tg_rank {
 	TG_RANK_OTHER,
 };
 
+/* Whether a lane has so many requests that it must leave tags to others (tg_lane_crowds()). */
+enum tg_crowds {
+	TG_CROWDS_NOT,
+	TG_CROWDS_LESS,	/* it leaves a quarter of the tags to others */
+	TG_CROWDS,	/* it leaves half of them */
+};
+
 /**
  * struct tg_lane - the queued requests of one cgroup on one shard
  * @entry: entry in tg_shard.lanes while it has requests
@@ -204,8 +211,8 @@ struct tg_lane *tg_lane_pick(struct tg_shard *shard);
 void tg_groups_hold_bulk(struct tg_shard *shard);
 bool tg_lane_exceeds_share(const struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_lanes_may_crowd(const struct tg_shard *shard);
-bool tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
-		    enum prio_class of);
+enum tg_crowds tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
+			      enum prio_class of);
 bool tg_lane_precedes(const struct tg_shard *shard, const struct tg_lane *lane);
 void tg_lane_is_due(struct tg_shard *shard, const struct tg_lane *lane);
 bool tg_groups_yield(const struct tg_shard *shard, const struct tg_shard *to);

@@ -261,44 +261,48 @@ static struct request *tg_choose(struct tg_shard *shard, enum tg_reason *reason)
 	return rq;
 }
 
-/* Return a request of a shard's backlogs. Return NULL if they are empty. */
-static struct request *tg_waiting_bulk(const struct tg_shard *shard)
+/*
+ * Record that bulk of a shard waits: a submitter all of whose tags are queued takes no more tags,
+ * but shares the device all the same. If all of it is of one submitter, another shard may have
+ * another one's.
+ */
+static void tg_waiting_meet(struct tg_shard *shard)
 {
+	struct tg_submitters *submitters = &shard->tg->submitters;
+	const struct tg_submitter *first = NULL, *submitter;
 	const struct tg_lane *lane;
 	struct tg_flow *flow;
 	int class;
 
 	list_for_each_entry(lane, &shard->lanes, entry) {
 		for (class = PRIO_CLASS_HIGH; class < PRIO_CLASS_COUNT; class++) {
-			flow = list_first_entry_or_null(&lane->classes[class].backlog,
-							struct tg_flow, turn);
-			if (flow)
-				return tg_first(&flow->fifo);
+			list_for_each_entry(flow, &lane->classes[class].backlog, turn) {
+				submitter = tg_tag(tg_first(&flow->fifo))->submitter;
+				if (first && submitter != first) {
+					WRITE_ONCE(submitters->met_at,
+						   READ_ONCE(submitters->answered));
+					return;
+				}
+				first = submitter;
+			}
 		}
 	}
-	return NULL;
+	tg_submitters_meet(submitters, first);
 }
 
 /*
- * While submitters share the device, record that the shard's bulk waits: a submitter all of whose
- * tags are queued takes no more tags, but shares the device all the same. If only one flow waits
- * here, another shard may have another submitter's. Called after each choice; if it @found a
- * request, this request does not count as waiting.
+ * While submitters share the device, look once a period whether more than one still does. Called
+ * after each choice. If it @found a request, this request does not count as waiting.
  */
 static void tg_sharing_goes_on(struct tg_shard *shard, bool found)
 {
-	struct tg_submitters *submitters = &shard->tg->submitters;
+	const struct tg_submitters *submitters = &shard->tg->submitters;
 
-	if (likely(!READ_ONCE(submitters->share)))
+	if (likely(!READ_ONCE(submitters->share)) ||
+	    READ_ONCE(submitters->met_at) == READ_ONCE(submitters->answered))
 		return;
-	if (shard->nr_backlog > 1) {
-		const u32 now = READ_ONCE(submitters->answered);
-
-		if (READ_ONCE(submitters->met_at) != now)
-			WRITE_ONCE(submitters->met_at, now);
-	} else if (shard->nr_backlog && !found) {
-		tg_submitters_meet(submitters, tg_tag(tg_waiting_bulk(shard))->submitter);
-	}
+	if (shard->nr_backlog > found)
+		tg_waiting_meet(shard);
 }
 
 /* Take the next request from its queue. Return NULL if no request may go. */

@@ -28,13 +28,16 @@
  * otherwise be FULL or PRESSED. A cgroup gets its share only if one of its requests is queued
  * whenever its turn comes. So half of the tags are left to cgroups that have fewer requests queued.
  * The other half fills the device: by default, a device that takes up to 128 requests has twice as
- * many scheduler tags.
+ * many scheduler tags. If the cgroup has no more than its part of the device, the task may take
+ * LESS, unless it asks for little: tags that become free go to whoever waits, so a cgroup of many
+ * small processes gets as many as it has tasks that wait.
  *
  * A task that sleeps until it gets a tag keeps the limit with which it began to wait.
  */
 #define TG_TAGS_LITTLE 63
 #define TG_TAGS_FULL 62
 #define TG_TAGS_PRESSED 48
+#define TG_TAGS_LESS 48
 #define TG_TAGS_HALF 32
 
 /*
@@ -229,12 +232,12 @@ void tg_prepare_request(struct request *rq)
 }
 
 /* Return whether the current task's cgroup crowds the others, for requests of a class. */
-static bool tg_current_crowds(struct tg_shard *shard, enum prio_class class)
+static enum tg_crowds tg_current_crowds(struct tg_shard *shard, enum prio_class class)
 {
-	bool crowds;
+	enum tg_crowds crowds;
 
 	if (likely(!tg_groups_meet(shard->tg)))
-		return false;
+		return TG_CROWDS_NOT;
 	if (current->flags & PF_WQ_WORKER)
 		return READ_ONCE(shard->workers_crowd);
 	rcu_read_lock_sched();
@@ -243,18 +246,27 @@ static bool tg_current_crowds(struct tg_shard *shard, enum prio_class class)
 	return crowds;
 }
 
-/* Return how many tags of each 64 the current task may use for requests of a class. */
-static unsigned int tg_tags_of_current(struct tg_data *tg, enum prio_class class)
+/* Return whether the current task's submitter asks for little. */
+static bool tg_current_asks_little(struct tg_data *tg)
 {
 	const struct tg_submitter *submitter;
 	bool little;
 
-	if (class == PRIO_CLASS_HIGH)
-		return 64;
 	rcu_read_lock_sched();
 	submitter = tg_submitter_of_current(tg);
 	little = !submitter || tg_asks_little(submitter);
 	rcu_read_unlock_sched();
+	return little;
+}
+
+/*
+ * Return how many tags of each 64 the current task may use for requests of a class. @little says
+ * that its submitter asks for little.
+ */
+static unsigned int tg_tags_of_current(const struct tg_data *tg, enum prio_class class, bool little)
+{
+	if (class == PRIO_CLASS_HIGH)
+		return 64;
 	if (little && class != PRIO_CLASS_LOW)
 		return TG_TAGS_LITTLE;
 	return READ_ONCE(tg->budget.pressed) ? TG_TAGS_PRESSED : TG_TAGS_FULL;
@@ -269,14 +281,20 @@ static noinline void tg_limit_tags(blk_opf_t opf, struct blk_mq_alloc_data *data
 	struct tg_data *tg = tg_of(data->q);
 	const struct blk_mq_hw_ctx *hctx = tg_hctx_of_cpu(data->q, opf & REQ_OP_MASK);
 	enum prio_class class;
+	enum tg_crowds crowds;
 	unsigned int part;
+	bool little;
 
 	if (!several && !tg_lanes_may_crowd(hctx->sched_data))
 		return;
 	class = prio_classify(&tg->tunables.bounds, get_current_ioprio());
-	part = tg_tags_of_current(tg, class);
-	if (tg_current_crowds(hctx->sched_data, class))
+	little = tg_current_asks_little(tg);
+	part = tg_tags_of_current(tg, class, little);
+	crowds = tg_current_crowds(hctx->sched_data, class);
+	if (crowds == TG_CROWDS || (crowds && little))
 		part = min(part, part > TG_TAGS_FULL ? TG_TAGS_HALF : TG_TAGS_HALF - 1);
+	else if (crowds)
+		part = min(part, TG_TAGS_LESS);
 	if (part < 64)
 		data->shallow_depth = iosched_shallow_depth(hctx->sched_tags, part,
 							    tg->whole_depth);

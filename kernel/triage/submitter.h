@@ -146,7 +146,7 @@ static inline bool tg_sharing_ends(struct tg_submitters *submitters)
 	const u32 answered = READ_ONCE(submitters->answered) + 1;
 	const unsigned long now = jiffies;
 
-	if (time_before(now, READ_ONCE(submitters->answered_at) + TG_SHARED_PERIOD))
+	if (now - READ_ONCE(submitters->answered_at) < TG_SHARED_PERIOD)
 		return false;
 	WRITE_ONCE(submitters->answered_at, now);
 	WRITE_ONCE(submitters->answered, answered);

@@ -176,8 +176,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	they go before all others
  * @lanes: lanes that have requests, in any order
  * @nr_lanes: number of lanes in @lanes; also read without the lock
- * @workers_crowd: the latest request of a workqueue's worker was of a cgroup that crowded others
- *	(tg_lane_crowds()). Updated while cgroups share the device; also read without the lock
+ * @workers_crowd: tg_lane_crowds() for the latest request of a workqueue's worker. Updated while
+ *	cgroups share the device; also read without the lock
  * @lane: the lane of the root cgroup, and of requests without a cgroup
  * @turn: id of the lane whose turn it is; this lane may have no requests now
  * @turn_left: the rest of this turn, in ns of cost
@@ -240,7 +240,7 @@ struct tg_shard {
 	struct list_head at_head;
 	struct list_head lanes;
 	unsigned int nr_lanes;
-	bool workers_crowd;
+	enum tg_crowds workers_crowd;
 	struct tg_lane lane;
 	u64 turn;
 	s64 turn_left;

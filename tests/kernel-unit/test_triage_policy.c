@@ -657,6 +657,29 @@ static void test_stuck_submitter(void)
 }
 
 /*
+ * A process reads with two threads, of NORMAL and of LOW. Once another process has left, the device
+ * has all that both threads ask for. If each flow counted as a submitter, the process would share
+ * the device with itself for ever.
+ */
+static void test_alone_after_all(void)
+{
+	struct process *normal, *other;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	normal = process_add(&(struct process){ .bytes = SZ_64K, .depth = 50 });
+	process_add(&(struct process){
+		.priority = LOW, .bytes = SZ_64K, .depth = 50, .thread_of = normal,
+	});
+	other = process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
+	run(SECOND);
+	expect("submitters share", tg.submitters.share, true);
+	process_stop(other);
+	run(SECOND);
+	expect("requests that wait although the device has all", shards[0].queued, 0);
+}
+
+/*
  * The device pauses for 350 ms, while two processes share it. Meanwhile it gets no more than the
  * room and the requests that patience lets in, one every 100 ms. If the sharing lasted for 100 ms
  * of any time, the device would get all requests.
@@ -1661,6 +1684,7 @@ int main(int argc, char **argv)
 	RUN(test_guaranteed_share());
 	RUN(test_deep_beside_shallow());
 	RUN(test_stuck_submitter());
+	RUN(test_alone_after_all());
 	RUN(test_paused_device());
 	RUN(test_classes_on_hardware_queues());
 	RUN(test_low_on_own_queue());

@@ -54,6 +54,7 @@
  * @think_ns: from the end of a request until the process sends it again
  * @hints: its requests are hinted: their flags say that a process waits for them
  * @asks_little: triage takes it for a process that asks for little, whatever @depth is
+ * @thread_of: it is another thread of this process, and of the same submitter; NULL: it is not
  * @is_stuck: its requests never come back from the device
  * @stopped: it sends nothing
  */
@@ -66,6 +67,7 @@ struct process {
 	u64 think_ns;
 	bool hints;
 	bool asks_little;
+	struct process *thread_of;
 	bool is_stuck;
 	bool stopped;
 	/* The state: */
@@ -371,13 +373,14 @@ static void cgroup_comes(struct tg_shard *shard, unsigned int cgroup)
 
 static void process_send(struct process *p, struct request *rq)
 {
+	struct tg_submitter *submitter = p->thread_of ? &p->thread_of->submitter : &p->submitter;
 	struct blk_mq_hw_ctx *hctx = &hw_queues[p->shard];
 	struct list_head list;
 
 	p->submitter.held.value = p->asks_little ? 1 : p->depth;
 	p->submitter.several_at = p->asks_little ? jiffies - HZ : jiffies;
 	if (!p->asks_little && p->depth > TG_SPARSE_TAGS)
-		tg_submitters_meet(&tg.submitters, &p->submitter);
+		tg_submitters_meet(&tg.submitters, submitter);
 	p->sent++;
 	rq->cmd_flags = p->writes ? REQ_OP_WRITE | REQ_SYNC | REQ_IDLE : REQ_OP_READ;
 	if (p->hints)
@@ -388,7 +391,7 @@ static void process_send(struct process *p, struct request *rq)
 	rq->start_time_ns = kernel_now;
 	rq->mq_hctx = hctx;
 	/* submitter.held is set above. So leave tg_tag.held 0: then tg_put_tag() counts nothing. */
-	*tg_tag(rq) = (struct tg_tag){ .submitter = &p->submitter };
+	*tg_tag(rq) = (struct tg_tag){ .submitter = submitter };
 	INIT_LIST_HEAD(&list);
 	list_move_tail(&rq->queuelist, &list);
 	tg_insert_requests(hctx, &list, 0);

@@ -387,8 +387,8 @@ static inline bool tg_groups_meet(const struct tg_data *tg)
 }
 
 /*
- * Return whether the device is shared: several submitters hold more than two tags at a time, or
- * requests of two cgroups met in the last second.
+ * Return whether the device is shared: by submitters (submitter.h), or because requests of two
+ * cgroups met in the last second.
  */
 static inline bool tg_is_shared(const struct tg_data *tg)
 {

@@ -760,6 +760,33 @@ static void test_classes_on_hardware_queues(void)
 }
 
 /*
+ * A process reads all the time, another one on another hardware queue in bursts of 64. When a burst
+ * begins, its queue has no claim to the time before: the steady process waits for 0.33 ms, for few
+ * of the burst's requests. If what a queue sends while no other one waits did not raise the virtual
+ * time at which others begin, it would wait for 0.79 ms.
+ */
+static void test_burst_has_no_claim(void)
+{
+	struct process *steady, *bursts;
+	double gap = 0;
+	u32 i;
+
+	begin(2, 0);
+	device_is_pressed = false;
+	steady = process_add(&(struct process){ .bytes = SZ_64K, .depth = 4 });
+	bursts = process_add(&(struct process){ .shard = 1, .bytes = SZ_64K, .depth = 64 });
+	run(100 * MS);
+	for (i = 0; i < 20; i++) {
+		bursts->stopped = true;
+		run(20 * MS);
+		bursts->stopped = false;
+		measure(10 * MS);
+		gap = max(gap, steady->longest_gap / 1e6);
+	}
+	expect_between("the longest time without a request of a steady process, ms", gap, 0, .5);
+}
+
+/*
  * LOW has deep readers on three of four hardware queues. A process of NORMAL with few requests, which
  * shares a queue with one of them, has what it has without LOW: 18 % of the time beside a deep one on
  * the fourth queue. If a queue had one virtual time for NORMAL and LOW, it would pay for LOW, and
@@ -1687,6 +1714,7 @@ int main(int argc, char **argv)
 	RUN(test_alone_after_all());
 	RUN(test_paused_device());
 	RUN(test_classes_on_hardware_queues());
+	RUN(test_burst_has_no_claim());
 	RUN(test_low_on_own_queue());
 	RUN(test_low_that_waits());
 	RUN(test_light_cgroup_on_another_queue());

@@ -40,7 +40,7 @@ share_beside() {
 bursts() {
 	choose_scheduler none
 	choose_scheduler "$1"
-	read_with libaio --name=bursts --iodepth=8 --iodepth_batch=8 \
+	read_with libaio --name=bursts --ramp_time=0 --iodepth=8 --iodepth_batch=8 \
 		--iodepth_batch_complete_min=8 --iodepth_batch_complete_max=8 \
 		--thinktime=5ms --thinktime_blocks=8 \
 		--name=deep --new_group --iodepth=128

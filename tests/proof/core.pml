@@ -672,6 +672,17 @@ inline learn()
 #endif
 }
 
+/* submitter.h tg_sharing_ends: WRITE_ONCE(submitters->share, false); */
+inline end_sharing()
+{
+	store(OPENED, 1);
+#ifndef FLAW_ENDED_WITHOUT_BARRIER
+	/* device.c tg_back_noticed: if (tg_sharing_ends(&tg->submitters)) { */
+	/* device.c tg_back_noticed: smp_mb(); */
+	d_step { full_barrier() }
+#endif
+}
+
 inline back_noticed()
 {
 	load(NR_HELD, seen);
@@ -746,26 +757,12 @@ active [LEARNERS] proctype learner()
 #endif
 
 #if ENDERS
-/* submitter.h tg_sharing_ends: WRITE_ONCE(submitters->share, false); */
 active [ENDERS] proctype ender()
 {
 	LOCALS;
 
-	d_step { modify(OPENED, 1) };
-#ifndef FLAW_ENDED_WITHOUT_BARRIER
-	/* device.c tg_back_noticed: if (tg_sharing_ends(&tg->submitters)) { */
-	/* device.c tg_back_noticed: smp_mb(); */
-	d_step { full_barrier() };
-#endif
-	load(NR_HELD, seen);
-#ifndef FLAW_ENDED_WITHOUT_WAKE
-	/* device.c tg_back_noticed: if (atomic_read(&tg->nr_held)) */
-	/* device.c tg_back_noticed: tg_wake(tg, tg->nr_shards); */
-	if
-	:: seen -> seen = 0; wake()
-	:: else
-	fi
-#endif
+	end_sharing();
+	back_noticed()
 }
 #endif
 

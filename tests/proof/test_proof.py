@@ -236,7 +236,6 @@ FLAWS = {
     "GRANT_WITHOUT_WAKE": Flaw("granted", 3),
     "LEARNT_WITHOUT_BARRIER": Flaw("learnt", 3),
     "ENDED_WITHOUT_BARRIER": Flaw("ended", 3),
-    "ENDED_WITHOUT_WAKE": Flaw("ended", 3),
     "GAUGE_WITHOUT_BARRIER": Flaw("granted-and-completed", 0),
     "WAKE_WITHOUT_RUN": Flaw("completed", 4),
     "WATCHDOG_WITHOUT_RUN": Flaw("limited", 4),

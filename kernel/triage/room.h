@@ -43,7 +43,7 @@
 /* NARROW is this part of what the device had with the room in use. */
 #define TG_ROOM_NARROWER 16
 /* Number of requests that are measured at each of the two points. */
-#define TG_ROOM_SAMPLES 80
+#define TG_ROOM_SAMPLES 128
 /*
  * The time from one measurement to the next, as a multiple of the time with a narrow room: MOST, or
  * less if this is more than PATIENCE ns, because the device may change; but LEAST in any case.

@@ -63,7 +63,7 @@ struct tg_submitter {
  * @answered_at: jiffies when @answered last rose
  * @asked_by: the submitter that last asked for more than little, as far as is noted
  *	(tg_submitters_meet()); only compared, because it may have been freed
- * @asked_at: @answered then
+ * @asked_at: jiffies then
  * @met_at: @answered when another submitter than @asked_by last did so, or several flows last
  *	waited on a shard
  * @workers: the entry of all workqueue workers
@@ -79,7 +79,7 @@ struct tg_submitters {
 	u32 answered;
 	unsigned long answered_at;
 	const struct tg_submitter *asked_by;
-	u32 asked_at;
+	unsigned long asked_at;
 	u32 met_at;
 	struct tg_submitter workers;
 	struct tg_submitter others;
@@ -117,20 +117,26 @@ static inline void tg_submitter_put(struct tg_submitters *submitters,
 }
 
 /*
- * Record that a submitter asks for more than little. Write each field at most once a period,
- * because all CPUs read them.
+ * Record that a submitter asks for more than little. It shares the device with the one that asked
+ * before, if that was lately, or if both hold several tags: the device may have paused. If neither
+ * is true, the sharing is over: the device was idle, and no period counted. Write each field at
+ * most once a tick, because all CPUs read them.
  */
 static inline void tg_submitters_meet(struct tg_submitters *submitters,
 				      const struct tg_submitter *submitter)
 {
 	const bool same = READ_ONCE(submitters->asked_by) == submitter;
-	const u32 now = READ_ONCE(submitters->answered);
-	const u32 asked_at = READ_ONCE(submitters->asked_at);
+	const u32 answered = READ_ONCE(submitters->answered);
+	const unsigned long asked_at = READ_ONCE(submitters->asked_at);
+	const unsigned long now = jiffies;
 
-	if (asked_at == now && (same || READ_ONCE(submitters->met_at) == now))
+	if (asked_at == now && (same || READ_ONCE(submitters->met_at) == answered))
 		return;
-	if (!same && now - asked_at < TG_SHARED_PERIODS) {
-		WRITE_ONCE(submitters->met_at, now);
+	if (now - asked_at >= TG_SPARSE_JIFFIES && atomic_read(&submitters->nr_several) < 2) {
+		if (READ_ONCE(submitters->share))
+			WRITE_ONCE(submitters->share, false);
+	} else if (!same) {
+		WRITE_ONCE(submitters->met_at, answered);
 		WRITE_ONCE(submitters->share, true);
 	}
 	WRITE_ONCE(submitters->asked_by, submitter);

@@ -680,6 +680,28 @@ static void test_alone_after_all(void)
 }
 
 /*
+ * Two processes share the device, and leave it idle. Whoever comes next has it alone: all requests
+ * go at once. If only periods in which the device answers ended the sharing, most would wait. Of a
+ * process whose requests are stuck, one would go every 100 ms, and costs would be learnt from that.
+ */
+static void test_idle_ends_sharing(void)
+{
+	struct process *p[2];
+
+	begin(1, 0);
+	device_is_pressed = false;
+	p[0] = process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
+	p[1] = process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
+	run(SECOND);
+	process_stop(p[0]);
+	process_stop(p[1]);
+	run(SECOND);
+	process_add(&(struct process){ .bytes = SZ_64K, .depth = 64, .is_stuck = true });
+	run(MS);
+	expect("requests that wait although nobody shares", shards[0].queued, 0);
+}
+
+/*
  * The device pauses for 350 ms, while two processes share it. Meanwhile it gets no more than the
  * room and the requests that patience lets in, one every 100 ms. If the sharing lasted for 100 ms
  * of any time, the device would get all requests.
@@ -1712,6 +1734,7 @@ int main(int argc, char **argv)
 	RUN(test_deep_beside_shallow());
 	RUN(test_stuck_submitter());
 	RUN(test_alone_after_all());
+	RUN(test_idle_ends_sharing());
 	RUN(test_paused_device());
 	RUN(test_classes_on_hardware_queues());
 	RUN(test_burst_has_no_claim());

@@ -226,6 +226,21 @@ def test_flash_quick_cells_alone_are_clean_space_with_a_copy_more(simulate: Simu
     assert of_cells["trace"] == of_space["trace"]
 
 
+def stats_after_idleness(simulate: Simulator, settings: dict[str, int]) -> dict[str, int]:
+    """Return flash's counters after 640 writes of 64 KiB, and idleness until 1 s.
+
+    So of 64 MiB of quick cells 24 are free when the idleness begins. One more write ends it.
+    """
+    found: dict[str, int] = simulate(
+        "flash",
+        "a:write:sequential:65536:1:limit=640",
+        "b:write:random:65536:1:limit=1:host_ns=1000000000",
+        time_ms=1100,
+        **settings,
+    )["stats"]
+    return found
+
+
 @pytest.mark.parametrize(("clean_mib", "amplify"), [(0, 100), (0, 200), (8, 200), (64, 200)])
 def test_flash_idle_time_empties_the_quick_cells(
     simulate: Simulator, clean_mib: int, amplify: int
@@ -233,14 +248,7 @@ def test_flash_idle_time_empties_the_quick_cells(
     settings = PLAIN_FLASH | {
         "slc_mib": 64, "gc_after_mib": clean_mib, "gc_amplify_pct": amplify, "gc_ns": 25_000_000,
     }  # fmt: skip
-    # 640 writes of 64 KiB leave 24 of the 64 MiB free. Then the device is idle until 1 s.
-    found = simulate(
-        "flash",
-        "a:write:sequential:65536:1:limit=640",
-        "b:write:random:65536:1:limit=1:host_ns=1000000000",
-        time_ms=1100,
-        **settings,
-    )["stats"]
+    found = stats_after_idleness(simulate, settings)
     copies = (1 - 640 * 640e-6 / 16) * 16 / 25e-3
     # Each program that leaves the quick cells takes clean space, or costs the copies that make it.
     cheap = min(copies, clean_mib * 16)
@@ -256,13 +264,7 @@ def test_flash_idle_time_makes_clean_space_once_the_quick_cells_are_empty(
         "slc_mib": 64, "gc_after_mib": 64, "gc_amplify_pct": 200, "gc_ns": 16_000_000,
     }  # fmt: skip
     # 40 MiB leave the quick cells, which takes 640 copies and 40 MiB of clean space.
-    found = simulate(
-        "flash",
-        "a:write:sequential:65536:1:limit=640",
-        "b:write:random:65536:1:limit=1:host_ns=1000000000",
-        time_ms=1100,
-        **settings,
-    )["stats"]
+    found = stats_after_idleness(simulate, settings)
     copies = (1 - 640 * 640e-6 / 16) * 16 / 16e-3
     assert found["slc_free_bytes"] == 64 * MIB - 65536
     assert found["clean_bytes"] == near(24 * MIB + (copies - 640) * 65536)

@@ -330,6 +330,11 @@ static void begin(unsigned int nr_shards, u32 pace)
 	tg.submitters.answered_at = jiffies;
 }
 
+static bool process_holds_several(const struct process *p)
+{
+	return !p->asks_little && !p->thread_of && p->depth > TG_SPARSE_TAGS;
+}
+
 /*
  * Add a process. It begins to send at a random time within one pause (@think_ns) from now, so that
  * processes do not keep step with each other.
@@ -350,12 +355,14 @@ static struct process *process_add(const struct process *like)
 		p->requests[i].at = kernel_now + begins;
 		list_add_tail(&p->requests[i].queuelist, &p->idle);
 	}
+	tg.submitters.nr_several.value += process_holds_several(p);
 	return p;
 }
 
 static void process_stop(struct process *p)
 {
 	p->stopped = true;
+	tg.submitters.nr_several.value -= process_holds_several(p);
 }
 
 /* Return the request that a process sends next, or NULL. */

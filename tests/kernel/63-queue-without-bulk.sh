@@ -35,6 +35,8 @@ echo $(($(cost_of_read 64) * 19 / 10000)) > "$(tunable budget_fixed)"
 # Let bulk go only by the budget: without aging, and without a guaranteed share.
 echo 60000 > "$(tunable aging_expire_normal)"
 echo 0 > "$(tunable share_normal)"
+# LOW counts as much as NORMAL: at its usual share, to wait for LOW would cost too little to show.
+echo 50 > "$(tunable share_low)"
 rate 3
 same=$rate
 rate 1

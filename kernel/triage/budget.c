@@ -276,11 +276,20 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 }
 
 /*
- * Return the waiting shard whose due cgroup has had least of its share. @asking counts as waiting,
- * unless it is NULL. Return NULL if cgroups do not share the device, or if no cgroup is due on any
- * waiting shard. All waiting shards must find the same shard: otherwise each might leave the device
- * to another. So leave out a shard on which no cgroup is due, because the pace holds all requests
- * of the shard: such a shard cannot be compared with others.
+ * Return whether a shard's bulk waits, or goes to the device now. A shard that sends competes like
+ * one that waits: it waits as soon as it has had its part. @asking competes too; it may be NULL.
+ */
+static bool tg_competes(const struct tg_shard *shard, const struct tg_shard *asking)
+{
+	return shard == asking || tg_waits_for_bulk(shard) || tg_sends_bulk(shard);
+}
+
+/*
+ * Return the competing shard whose due cgroup has had least of its share. Return NULL if cgroups do
+ * not share the device, or if no cgroup is due on any competing shard. All waiting shards must find
+ * the same shard: otherwise each might leave the device to another. So leave out a shard on which
+ * no cgroup is due, because the pace holds all requests of the shard: such a shard cannot be
+ * compared with others.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 					     const struct tg_shard *asking)
@@ -293,7 +302,7 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
-		if (!READ_ONCE(shard->due) || (shard != asking && !tg_waits_for_bulk(shard)))
+		if (!READ_ONCE(shard->due) || !tg_competes(shard, asking))
 			continue;
 		if (!first || tg_groups_precede(shard, first))
 			first = shard;
@@ -328,7 +337,7 @@ static void tg_flows_note(struct tg_flows_waiting *noted, const struct tg_flows_
 		WRITE_ONCE(noted->low, flows->low);
 }
 
-/* Fill @parts. @asking is NULL, or a shard that counts as waiting in any case. */
+/* Fill @parts. @asking is NULL, or a shard that competes in any case. */
 void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		   struct tg_parts *parts)
 {
@@ -341,7 +350,6 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		.gated = pressed && tg_gated(tg, budget),
 		.whole = tg_shares_room(tg) ? min(budget, tg_room_now(tg)) : budget,
 		.least = U64_MAX,
-		.floor = U64_MAX,
 	};
 	/* No limit: do not look at the shards. */
 	if (parts->whole >= TG_DEPTH_MAX)
@@ -351,17 +359,14 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 		const struct tg_shard *shard = tg->shards[i];
 
 		parts->inside += tg_gauge_cost(&shard->device.bulk);
-		if (tg_is_sending(shard))
-			parts->floor = min(parts->floor, tg_turn(shard));
-		if (shard != asking && !tg_waits_for_bulk(shard))
+		if (!tg_competes(shard, asking))
 			continue;
 		if (parts->first && tg_groups_yield(shard, parts->first))
 			continue;
-		parts->waiting++;
+		parts->competing++;
 		tg_flows_count(&parts->flows, shard);
 		parts->least = min(parts->least, tg_turn(shard));
 	}
-	parts->floor = min(parts->floor, parts->least);
 }
 
 /*
@@ -394,14 +399,14 @@ static bool tg_bulk_fits_part(const struct tg_parts *parts, const struct tg_shar
 
 /*
  * Return true if a waiting shard may send bulk, false if it has to leave the device to others that
- * wait. While cgroups share the device, a shard may send only if its due cgroup is at most a turn
- * ahead of the due cgroup of @first. Each shard that may send has a part of the limit by its
+ * compete. While cgroups share the device, a shard may send only if its due cgroup is at most a
+ * turn ahead of the due cgroup of @first. Each shard that may send has a part of the limit by its
  * weight. Otherwise the CPU that asks first would get the whole limit.
  *
- * The waiting shard with the least virtual time may send in any case. So what the parts leave over
- * is used, and shards take turns if a part is less than one request. No other shard may send while
- * bulk is gated, or if its virtual time exceeds the least by more than one part. So a shard with
- * large requests, which overfill its part, gets no more than is due to it.
+ * The competing shard with the least virtual time may send in any case. So what the parts leave
+ * over is used, and shards take turns if a part is less than one request. No other shard may send
+ * while bulk is gated, or if its virtual time exceeds the least by more than one part. So a shard
+ * with large requests, which overfill its part, gets no more than is due to it.
  */
 bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 {
@@ -412,7 +417,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 	/* The shard @first may be unable to send, so do not wait for it for ever. */
 	if (parts->first && tg_groups_yield(shard, parts->first))
 		return time_after(jiffies, READ_ONCE(tg->groups.bulk_at) + TG_PATIENCE_FLASH);
-	if (parts->waiting <= 1)
+	if (parts->competing <= 1)
 		return true;
 	if (tg_turn(shard) <= parts->least)
 		return true;
@@ -425,7 +430,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard)
 
 /*
  * Return whether a shard may dispatch bulk. Called if other shards perhaps wait. If
- * tg_parts_look() counts a shard that waits (the caller's counts too), raise tg_budget.turn.
+ * a shard competes (the caller's does, unless it yields to another cgroup), raise tg_budget.turn.
  * @patient is what tg_bulk_is_let_in() has set.
  */
 static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool patient)
@@ -435,8 +440,8 @@ static noinline bool tg_bulk_is_due_among(const struct tg_shard *shard, bool pat
 	tg_parts_look(shard->tg, shard, &parts);
 	parts.patient = patient;
 	tg_flows_note(&shard->tg->budget.flows, &parts.flows);
-	if (parts.waiting)
-		tg_turn_raise(shard->tg, parts.floor);
+	if (parts.competing)
+		tg_turn_raise(shard->tg, parts.least);
 	return tg_bulk_is_due(&parts, shard);
 }
 

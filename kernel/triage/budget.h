@@ -71,14 +71,13 @@ struct tg_budget {
  * @whole: limit on the cost of all shards' bulk in the device, in ns. TG_DEPTH_MAX or more means no
  *	limit, and then the fields below are not valid
  * @inside: cost of all shards' bulk in the device, in ns
- * @first: the waiting shard whose due cgroup has had least of its share; NULL if cgroups do not
- *	share the device, or if no cgroup is due on any waiting shard
- * @waiting: number of shards that wait until bulk may go (tg_waits_for_bulk()). The shard that asks
- *	counts too. Shards that have to leave the device to @first do not count
+ * @first: the competing shard whose due cgroup has had least of its share; NULL if cgroups do not
+ *	share the device, or if no cgroup is due on any competing shard
+ * @competing: number of shards whose bulk waits (tg_waits_for_bulk()) or goes now
+ *	(tg_sends_bulk()). The shard that asks counts too. Shards that have to leave the device to
+ *	@first do not count
  * @flows: the flows of these shards
- * @least: the least tg_turn() of these shards; U64_MAX if none waits
- * @floor: the least tg_turn() of these shards and of those that send now. tg_budget.turn rises to
- *	this and no further, so that a shard that sends now does not lose what it still lacks
+ * @least: the least tg_turn() of these shards; U64_MAX if none competes
  *
  * tg_parts_look() fills this structure. That function visits each shard, so one call serves many
  * decisions.
@@ -90,10 +89,9 @@ struct tg_parts {
 	u64 whole;
 	u64 inside;
 	const struct tg_shard *first;
-	u32 waiting;
+	u32 competing;
 	struct tg_flows_waiting flows;
 	u64 least;
-	u64 floor;
 };
 
 void tg_budget_init(struct tg_data *tg);

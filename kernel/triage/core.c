@@ -122,12 +122,12 @@ bool tg_some_may_wait(const struct tg_data *tg)
 }
 
 /*
- * Return whether a shard sends requests to the device now, or is about to. The caller needs no
- * lock: the result may be out of date at once anyway.
+ * Return whether a shard sends bulk to the device now, or is about to. The caller needs no lock:
+ * the result may be out of date at once anyway.
  */
-bool tg_is_sending(const struct tg_shard *shard)
+bool tg_sends_bulk(const struct tg_shard *shard)
 {
-	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->queued);
+	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->nr_backlog);
 }
 
 /*
@@ -599,10 +599,10 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
 	if (!rq) {
-		const bool woken = READ_ONCE(shard->woken_until);
+		const bool held = test_bit(TG_HELD, &shard->state);
 
 		rq = tg_dispatch_chosen(shard, hctx);
-		limited = woken && !rq && test_bit(TG_HELD, &shard->state) &&
+		limited = !held && !rq && test_bit(TG_HELD, &shard->state) &&
 			  test_bit(TG_LIMITED, &shard->state);
 	}
 	spin_unlock(&shard->lock);
@@ -616,8 +616,8 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	    atomic_read(&tg->nr_held))
 		tg_wake(tg, 1);
 	/*
-	 * This shard was woken because its bulk was due, perhaps in place of another shard. Now the
-	 * pace or rate limits hold this shard, so it has sent nothing: wake another one.
+	 * Other shards may have left the device to this one, whose bulk was due. Now the pace or
+	 * rate limits hold this shard, so it sends nothing: wake another one.
 	 */
 	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
 		tg_wake(tg, 1);

@@ -231,7 +231,7 @@ static bool tg_flow_is_sparse(const struct tg_shard *shard, const struct tg_flow
 static void tg_backlog_count(struct tg_shard *shard, struct tg_class *class, int flows)
 {
 	class->nr_backlog += flows;
-	shard->nr_backlog += flows;
+	WRITE_ONCE(shard->nr_backlog, shard->nr_backlog + flows);
 }
 
 /*

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Guards: processes share flash in the same way whichever hardware queues they use. LOW on three
-#         queues gets little beside NORMAL on a fourth one. Three processes of one queue and one of
-#         another get equal parts.
+# Guards: processes share flash in the same way whichever hardware queues they use, and however few
+#         requests a queue takes. LOW on three queues gets little beside NORMAL on a fourth one.
+#         Three processes of one queue and one of another get equal parts.
 # Needs: modeldisk, fio; a scheduler with a budget
 # Machine: sim 4, since 6.12
 . "${0%/*}/lib.sh"
@@ -11,7 +11,7 @@ MOST_LOW=8	# per cent of all requests that LOW may have; share_low is 5
 LEAST_LOW=3
 OFF=15		# per cent by which a process's part may differ from an equal one
 
-use_flash hw_queues=4
+use_flash hw_queues=4 depth=4
 [ -e "$(tunable budget_fixed)" ] || skip "$SCHEDULER has no room for several"
 
 # rates OPTIONS...: print the requests a second of each job. OPTIONS are those of fio for the jobs.
@@ -23,13 +23,24 @@ rates() {
 	awk -F ';' '{ printf "%d ", $8 }' "$TEST_TMP/report"
 }
 
-# shellcheck disable=SC2046 # each rate is a word
-set -- $(rates --name=normal --cpus_allowed=0 --name=low1 --prioclass=3 --cpus_allowed=1 \
-	--name=low2 --prioclass=3 --cpus_allowed=2 --name=low3 --prioclass=3 --cpus_allowed=3)
-low=$((100 * ($2 + $3 + $4) / ($1 + $2 + $3 + $4)))
-echo "measured: NORMAL $1 requests a second, LOW $2, $3 and $4 on other queues: $low %"
-[ $low -le $MOST_LOW ] && [ $low -ge $LEAST_LOW ] ||
-	fail "LOW has $low % of the requests, not $LEAST_LOW to $MOST_LOW"
+# low_beside_normal QUEUES: fail unless LOW has its share. QUEUES says what kind of queues these are.
+low_beside_normal() {
+	_queues=$1
+	# shellcheck disable=SC2046 # each rate is a word
+	set -- $(rates --name=normal --cpus_allowed=0 --name=low1 --prioclass=3 --cpus_allowed=1 \
+		--name=low2 --prioclass=3 --cpus_allowed=2 \
+		--name=low3 --prioclass=3 --cpus_allowed=3)
+	low=$((100 * ($2 + $3 + $4) / ($1 + $2 + $3 + $4)))
+	echo "measured: NORMAL $1 requests a second, LOW $2, $3 and $4 on other $_queues: $low %"
+	[ $low -le $MOST_LOW ] && [ $low -ge $LEAST_LOW ] ||
+		fail "LOW has $low % of the requests, not $LEAST_LOW to $MOST_LOW"
+}
+
+low_beside_normal "queues of four requests"
+choose_scheduler none
+rmdir $MODELDISK || fail "the modelled drive stays"
+use_flash hw_queues=4
+low_beside_normal "queues"
 
 # shellcheck disable=SC2046 # each rate is a word
 set -- $(rates --name=first --cpus_allowed=0 --name=second --cpus_allowed=0 --name=third \

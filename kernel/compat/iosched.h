@@ -117,9 +117,11 @@ static void op(struct request_queue *q)					\
  * @whole: set to true if the limit counts all tags, to false if it counts the tags in
  *         each word of the bitmap
  *
- * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") the limit
- * counts the tags in each word. Each stable series changed at a release of its own, and
- * the headers do not show the change. So this function tries the limit on a small bitmap.
+ * Until 6.18 ("lib/sbitmap: make sbitmap_get_shallow() work as documented") a task may
+ * take only the first tags of each word, as many as the limit says. Since then it may take
+ * a tag only while fewer tags than the limit are taken. Each stable series changed at a
+ * release of its own, and the headers do not show the change. So this function tries the
+ * limit on a small bitmap.
  *
  * Return: 0, or -ENOMEM
  */

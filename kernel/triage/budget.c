@@ -557,8 +557,11 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
-	if (shard->tg->nr_shards > 1)
+	if (shard->tg->nr_shards > 1) {
+		if (READ_ONCE(shard->sent_at) != now)
+			WRITE_ONCE(shard->sent_at, now);
 		tg_turn_charge(shard, cost);
+	}
 	if (READ_ONCE(budget->pressed))
 		tg_budget_charge(shard, rq, cost);
 	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */

@@ -77,9 +77,9 @@
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A woken shard counts as waiting until it dispatches, but for two ticks at most: if its driver
- * takes nothing, it may never dispatch. One tick would not suffice: the present one may be nearly
- * over.
+ * A woken shard counts as waiting until it dispatches, and a shard that has dispatched bulk counts
+ * as sending more, but for two ticks at most: if its driver takes nothing, it may never dispatch.
+ * One tick would not suffice: the present one may be nearly over.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -122,12 +122,15 @@ bool tg_some_may_wait(const struct tg_data *tg)
 }
 
 /*
- * Return whether a shard sends bulk to the device now, or is about to. The caller needs no lock:
- * the result may be out of date at once anyway.
+ * Return whether a shard sends bulk to the device now: it has sent some, has more, is not held, and
+ * its driver takes all that it sends. The caller needs no lock: the result may be out of date at
+ * once anyway.
  */
 bool tg_sends_bulk(const struct tg_shard *shard)
 {
-	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->nr_backlog);
+	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->nr_backlog) &&
+	       time_before(jiffies, READ_ONCE(shard->sent_at) + TG_WOKEN_JIFFIES) &&
+	       list_empty_careful(&READ_ONCE(shard->hctx)->dispatch);
 }
 
 /*
@@ -619,8 +622,12 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	 * Other shards may have left the device to this one, whose bulk was due. Now the pace or
 	 * rate limits hold this shard, so it sends nothing: wake another one.
 	 */
-	if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)
-		tg_wake(tg, 1);
+	if (unlikely(limited)) {
+		/* Pairs with tg_set_held(): a shard held later sees TG_LIMITED, or counts here. */
+		smp_mb();
+		if (atomic_read(&tg->nr_held) > 1)
+			tg_wake(tg, 1);
+	}
 	return rq;
 }
 

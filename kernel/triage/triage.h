@@ -201,7 +201,9 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @flows: all flows of this shard
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
- * @nr_backlog: number of flows in the backlogs of all lanes
+ * @nr_backlog: number of flows in the backlogs of all lanes; also read without the lock
+ * @sent_at: jiffies when bulk was last charged to the shard, of several shards; also read without
+ *	the lock
  * @bulk_flows: number of this shard's flows whose bulk waits, as of the last choice; 1 to
  *	TG_FLOWS_MOST. Also read without the lock
  * @only_low: these flows are of LOW; otherwise those of LOW do not count. Also read without the
@@ -260,6 +262,7 @@ struct tg_shard {
 	struct tg_flows flows;
 	u64 served;
 	unsigned int nr_backlog;
+	unsigned long sent_at;
 	u32 bulk_flows;
 	bool only_low;
 	u64 bulk_turn;

@@ -1623,7 +1623,9 @@ static void test_large_high_is_limited(void)
 }
 
 /*
- * The driver has stopped a cgroup's hardware queue for half a second. The cgroup's requests waited,
+ * The driver has stopped a cgroup's hardware queue for half a second. Meanwhile the others have the
+ * device: if the stopped queue counted as one that sends (tg_sends_bulk()), they would have a
+ * thousandth of it, because its cgroup is due first. The cgroup's requests waited,
  * but afterwards it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have
  * two thirds of the device for the next 200 ms, and another cgroup nothing. A longer stop would let
  * the requests age, and all would go at once.
@@ -1647,13 +1649,37 @@ static void test_after_stop(void)
 	while (list_empty(&shards[1].lanes))
 		step();
 	is_stopped[1] = true;
-	run(SECOND / 2);
+	measure(SECOND / 2);
+	expect_near("the others' part while a hardware queue is stopped",
+		    part_of_time(p[0]) + part_of_time(p[2]), 1, .05);
 	is_stopped[1] = false;
 	must_run[1] = true;
 	measure(SECOND / 5);
 	for (i = 0; i < ARRAY_SIZE(p); i++)
 		expect_near("a third after a hardware queue was stopped", part_of_time(p[i]),
 			    1 / 3., .05);
+}
+
+/*
+ * The driver of a hardware queue takes four requests at a time, and its answers come late. A process
+ * on another queue has what this queue cannot use. If the other queue waited for this one
+ * (tg_sends_bulk()), it would be as slow: the device would be busy for 8.5 % of the time.
+ */
+static void test_slow_hardware_queue(void)
+{
+	struct process *slow, *other;
+
+	begin(2, 0);
+	device_is_pressed = false;
+	tg.controller.room = 500000;
+	driver_takes[0] = 4;
+	driver_delays[0] = MS;
+	slow = process_add(&(struct process){ .shard = 0, .bytes = SZ_4K, .depth = 64 });
+	other = process_add(&(struct process){ .shard = 1, .bytes = SZ_64K, .depth = 64 });
+	run(SECOND);
+	measure(SECOND);
+	expect_near("the device is busy beside a slow hardware queue",
+		    part_of_time(slow) + part_of_time(other), 1, .05);
 }
 
 /*
@@ -1763,6 +1789,7 @@ int main(int argc, char **argv)
 	RUN(test_large_high_is_bulk());
 	RUN(test_large_high_is_limited());
 	RUN(test_after_stop());
+	RUN(test_slow_hardware_queue());
 	RUN(test_backlog_beside_sparse());
 	RUN(test_sparse_after_hinted());
 	RUN(test_share_is_no_limit());

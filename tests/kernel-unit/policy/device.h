@@ -104,6 +104,10 @@ static struct blk_mq_tags tags = { .bitmap_tags.sb.depth = TAGS };
 static struct blk_mq_hw_ctx hw_queues[MOST_SHARDS];
 static bool must_run[MOST_SHARDS];
 static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing from the hardware queue */
+/* The driver takes so many requests at a time from the hardware queue; 0: any number. */
+static unsigned int driver_takes[MOST_SHARDS];
+static unsigned int driver_has[MOST_SHARDS];
+static u64 driver_delays[MOST_SHARDS];	/* answers reach the hardware queue so much later, in ns */
 
 static struct list_head in_device;	/* requests, in the order in which the device serves them */
 static u64 device_free_at;
@@ -271,7 +275,12 @@ static void shard_begin(unsigned int index)
 	tg_flows_exit(shard);
 	*shard = (struct tg_shard){ .index = index, .hctx = &hw_queues[index] };
 	hw_queues[index] = (struct blk_mq_hw_ctx){ .sched_data = shard, .sched_tags = &tags };
+	INIT_LIST_HEAD(&hw_queues[index].dispatch);
 	must_run[index] = false;
+	is_stopped[index] = false;
+	driver_takes[index] = 0;
+	driver_has[index] = 0;
+	driver_delays[index] = 0;
 	tg_core_init(shard, &tg);
 	tg_device_init(&shard->device);
 	if (tg_flows_init(shard, TAGS))
@@ -442,6 +451,33 @@ static void device_refuse(struct request *rq)
 	blk_mq_run_hw_queue(rq->mq_hctx, true);
 }
 
+/* Insert a request among those in the device, by the time when the device answers. */
+static void device_add(struct request *rq)
+{
+	struct list_head *before = in_device.prev;
+
+	while (before != &in_device && list_entry(before, struct request, queuelist)->at > rq->at)
+		before = before->prev;
+	list_add(&rq->queuelist, before);
+}
+
+static bool driver_is_full(const struct blk_mq_hw_ctx *hctx)
+{
+	const u32 index = hctx - hw_queues;
+
+	return driver_takes[index] && driver_has[index] >= driver_takes[index];
+}
+
+static void device_serve(struct request *rq)
+{
+	const u32 index = rq->mq_hctx - hw_queues;
+
+	driver_has[index]++;
+	device_free_at = max(device_free_at, kernel_now) + tg_tag(rq)->cost;
+	rq->at = device_free_at + ANSWER_NS + driver_delays[index];
+	device_add(rq);
+}
+
 static void device_take(struct request *rq)
 {
 	if (device_refuses && any_between(1, 10) <= device_refuses) {
@@ -451,9 +487,10 @@ static void device_take(struct request *rq)
 	process_dispatched(rq->process, rq);
 	if (rq->process->is_stuck)
 		return;
-	device_free_at = max(device_free_at, kernel_now) + tg_tag(rq)->cost;
-	rq->at = device_free_at + ANSWER_NS;
-	list_add_tail(&rq->queuelist, &in_device);
+	if (driver_is_full(rq->mq_hctx))
+		list_add_tail(&rq->queuelist, &rq->mq_hctx->dispatch);
+	else
+		device_serve(rq);
 }
 
 static void device_answer(void)
@@ -464,6 +501,9 @@ static void device_answer(void)
 		struct process *p = rq->process;
 
 		tg_finish_request(rq);
+		driver_has[rq->mq_hctx - hw_queues]--;
+		if (!list_empty(&rq->mq_hctx->dispatch))
+			must_run[rq->mq_hctx - hw_queues] = true;
 		p->sent--;
 		rq->at = kernel_now + p->think_ns;
 		list_move_tail(&rq->queuelist, &p->idle);
@@ -496,14 +536,22 @@ static void timers_fire(void)
 	}
 }
 
-/* Run a hardware queue as the block layer does. */
+/*
+ * Run a hardware queue as the block layer does: what the driver had no room for goes first, and
+ * nothing follows a request for which there is no room.
+ */
 static void queue_run(struct blk_mq_hw_ctx *hctx)
 {
 	struct request *rq;
 
 	if (is_stopped[hctx - hw_queues])
 		return;
-	while (tg_has_work(hctx) && (rq = tg_dispatch_request(hctx)))
+	while (!driver_is_full(hctx) && (rq = tg_first(&hctx->dispatch))) {
+		list_del_init(&rq->queuelist);
+		device_serve(rq);
+	}
+	while (list_empty(&hctx->dispatch) && tg_has_work(hctx) &&
+	       (rq = tg_dispatch_request(hctx)))
 		device_take(rq);
 }
 

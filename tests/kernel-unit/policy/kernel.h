@@ -498,6 +498,7 @@ struct blk_mq_tags {
 };
 
 struct blk_mq_hw_ctx {
+	struct list_head dispatch;
 	void *sched_data;
 	unsigned long state;
 	unsigned int flags;
@@ -519,6 +520,7 @@ struct request_queue {
 	spinlock_t queue_lock;
 };
 
+#define list_empty_careful(list) list_empty(list)
 #define raw_cpu_ptr(pointer) (pointer)
 #define queue_for_each_hw_ctx(queue, hctx, i)						\
 	for (i = 0; i < (queue)->nr_hw_queues && (hctx = &(queue)->hw_queues[i], true); i++)

@@ -558,8 +558,7 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1) {
-		if (READ_ONCE(shard->sent_at) != now)
-			WRITE_ONCE(shard->sent_at, now);
+		tg_note_sending(shard);
 		tg_turn_charge(shard, cost);
 	}
 	if (READ_ONCE(budget->pressed))

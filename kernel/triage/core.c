@@ -122,15 +122,27 @@ bool tg_some_may_wait(const struct tg_data *tg)
 }
 
 /*
- * Return whether a shard sends bulk to the device now: it has sent some, has more, is not held, and
- * its driver takes all that it sends. The caller needs no lock: the result may be out of date at
- * once anyway.
+ * Return whether a shard sends bulk to the device now: it has sent some since it was last held, has
+ * more, and its driver takes all that it sends. The caller needs no lock: the result may be out of
+ * date at once anyway.
  */
 bool tg_sends_bulk(const struct tg_shard *shard)
 {
-	return !test_bit(TG_HELD, &shard->state) && READ_ONCE(shard->nr_backlog) &&
-	       time_before(jiffies, READ_ONCE(shard->sent_at) + TG_WOKEN_JIFFIES) &&
+	const unsigned long until = READ_ONCE(shard->sends_until);
+
+	return until && time_before(jiffies, until) && READ_ONCE(shard->nr_backlog) &&
 	       list_empty_careful(&READ_ONCE(shard->hctx)->dispatch);
+}
+
+/* Note that a shard has sent bulk, and so perhaps goes on. */
+void tg_note_sending(struct tg_shard *shard)
+{
+	const unsigned long until = jiffies + TG_WOKEN_JIFFIES;
+
+	lockdep_assert_held(&shard->lock);
+
+	if (READ_ONCE(shard->sends_until) != until)
+		WRITE_ONCE(shard->sends_until, until);
 }
 
 /*
@@ -528,6 +540,8 @@ static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)
 		set_bit(TG_LIMITED, &shard->state);
+	if (READ_ONCE(shard->sends_until))
+		WRITE_ONCE(shard->sends_until, 0);
 	if (trace_triage_hold_enabled())
 		tg_trace_hold(shard);
 	tg_watch(shard, ns);
@@ -602,10 +616,11 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
 	if (!rq) {
-		const bool held = test_bit(TG_HELD, &shard->state);
+		const bool competed = READ_ONCE(shard->woken_until) ||
+				      READ_ONCE(shard->sends_until);
 
 		rq = tg_dispatch_chosen(shard, hctx);
-		limited = !held && !rq && test_bit(TG_HELD, &shard->state) &&
+		limited = competed && !rq && test_bit(TG_HELD, &shard->state) &&
 			  test_bit(TG_LIMITED, &shard->state);
 	}
 	spin_unlock(&shard->lock);

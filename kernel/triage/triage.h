@@ -202,8 +202,6 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @served: cost of all requests dispatched so far, except those from @at_head, in ns; also read
  *	without the lock
  * @nr_backlog: number of flows in the backlogs of all lanes; also read without the lock
- * @sent_at: jiffies when bulk was last charged to the shard, of several shards; also read without
- *	the lock
  * @bulk_flows: number of this shard's flows whose bulk waits, as of the last choice; 1 to
  *	TG_FLOWS_MOST. Also read without the lock
  * @only_low: these flows are of LOW; otherwise those of LOW do not count. Also read without the
@@ -219,6 +217,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @woken_until: jiffies; set when the shard is woken, reset to 0 when a dispatcher chooses a
  *	request. Before this time, tg_waits_for_bulk() treats a woken shard that has requests as if
  *	it were still held. tg_wake() and the watchdog also write this, without the lock.
+ * @sends_until: jiffies; set when one of several shards has sent bulk, reset to 0 when the shard is
+ *	held. Before this time, tg_sends_bulk() expects more. Also read without the lock
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
@@ -262,13 +262,13 @@ struct tg_shard {
 	struct tg_flows flows;
 	u64 served;
 	unsigned int nr_backlog;
-	unsigned long sent_at;
 	u32 bulk_flows;
 	bool only_low;
 	u64 bulk_turn;
 	u64 low_turn;
 	u64 pace_turn;
 	unsigned long woken_until;
+	unsigned long sends_until;
 	struct tg_head head;
 	struct tg_device device;
 	unsigned long merges_until;

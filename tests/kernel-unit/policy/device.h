@@ -104,6 +104,7 @@ static struct blk_mq_tags tags = { .bitmap_tags.sb.depth = TAGS };
 static struct blk_mq_hw_ctx hw_queues[MOST_SHARDS];
 static bool must_run[MOST_SHARDS];
 static bool is_stopped[MOST_SHARDS];	/* the driver takes nothing from the hardware queue */
+static bool stops_soon[MOST_SHARDS];	/* is_stopped will be true once the driver has taken a request */
 /* The driver takes so many requests at a time from the hardware queue; 0: any number. */
 static unsigned int driver_takes[MOST_SHARDS];
 static unsigned int driver_has[MOST_SHARDS];
@@ -278,6 +279,7 @@ static void shard_begin(unsigned int index)
 	INIT_LIST_HEAD(&hw_queues[index].dispatch);
 	must_run[index] = false;
 	is_stopped[index] = false;
+	stops_soon[index] = false;
 	driver_takes[index] = 0;
 	driver_has[index] = 0;
 	driver_delays[index] = 0;
@@ -480,6 +482,8 @@ static void device_serve(struct request *rq)
 
 static void device_take(struct request *rq)
 {
+	if (stops_soon[rq->mq_hctx - hw_queues])
+		is_stopped[rq->mq_hctx - hw_queues] = true;
 	if (device_refuses && any_between(1, 10) <= device_refuses) {
 		device_refuse(rq);
 		return;
@@ -542,15 +546,16 @@ static void timers_fire(void)
  */
 static void queue_run(struct blk_mq_hw_ctx *hctx)
 {
+	const u32 index = hctx - hw_queues;
 	struct request *rq;
 
-	if (is_stopped[hctx - hw_queues])
+	if (is_stopped[index])
 		return;
 	while (!driver_is_full(hctx) && (rq = tg_first(&hctx->dispatch))) {
 		list_del_init(&rq->queuelist);
 		device_serve(rq);
 	}
-	while (list_empty(&hctx->dispatch) && tg_has_work(hctx) &&
+	while (!is_stopped[index] && list_empty(&hctx->dispatch) && tg_has_work(hctx) &&
 	       (rq = tg_dispatch_request(hctx)))
 		device_take(rq);
 }

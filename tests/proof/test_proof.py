@@ -81,11 +81,8 @@ OUTSIDE = {
     ("core.c", "tg_watch_others", "tg_watch(shard, ns);"): (
         "other shards go sooner; each has a watchdog of its own"
     ),
-    (
-        "core.c",
-        "tg_dispatch_request",
-        "if (unlikely(limited) && atomic_read(&tg->nr_held) > 1)",
-    ): "as the last one",
+    ("core.c", "tg_dispatch_request", "smp_mb();"): "as the last one",
+    ("core.c", "tg_dispatch_request", "if (atomic_read(&tg->nr_held) > 1)"): "as the last one",
     # The function has this call twice. The model has only the first call, which is for a grant.
     ("core.c", "tg_dispatch_request", "tg_wake(tg, 1);"): "as the last one",
     ("core.c", "tg_watchdog", "if (atomic_read(&shard->tg->nr_held))"): (

@@ -180,6 +180,29 @@ static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, 
 	       tg->rotational;
 }
 
+/*
+ * A period has ended. Return whether submitters no longer share the device: none has met another
+ * for TG_SHARED_PERIODS, and the device has served all bulk that it had when they last met.
+ */
+static bool tg_sharing_ends(struct tg_data *tg)
+{
+	struct tg_submitters *submitters = &tg->submitters;
+	const u32 passed = READ_ONCE(submitters->answered) - READ_ONCE(submitters->met_at);
+	u64 served;
+
+	if (!READ_ONCE(submitters->share))
+		return false;
+	served = tg_bulk_served(tg);
+	if (passed <= 1)
+		WRITE_ONCE(submitters->ahead, served + tg_bulk_inside(tg));
+	/* The sum wraps at this bit, so the difference is below 0 once all of that is served. */
+	if (passed < TG_SHARED_PERIODS ||
+	    sign_extend64(READ_ONCE(submitters->ahead) - served, TG_GAUGE_SHIFT - 1) > 0)
+		return false;
+	WRITE_ONCE(submitters->share, false);
+	return true;
+}
+
 /* Learn from a request that has left its gauge, and wake held shards. */
 static void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool done)
 {
@@ -193,7 +216,7 @@ static void tg_back_noticed(struct tg_shard *shard, struct request *rq, bool don
 		smp_mb();
 		yield_point();
 	}
-	if (tg_sharing_ends(&tg->submitters)) {
+	if (tg_period_ends(&tg->submitters) && tg_sharing_ends(tg)) {
 		/* Pairs with tg_set_held(): its caller sees the end, or this sees nr_held. */
 		smp_mb();
 		yield_point();

@@ -58,14 +58,15 @@ struct tg_submitter {
  * @unknown: how often there was no memory for an entry; guarded by @lock
  * @nr_several: number of submitters that hold more than TG_SPARSE_TAGS tags; atomic
  * @share: submitters share the device
- * @answered: number of periods in which a completion called tg_sharing_ends(); the clock of
- *	sharing. It begins at TG_SHARED_PERIODS
+ * @answered: number of periods that ended (tg_period_ends()); the clock of sharing. It begins at
+ *	TG_SHARED_PERIODS
  * @answered_at: jiffies when @answered last rose
  * @asked_by: the submitter that last asked for more than little, as far as is noted
  *	(tg_submitters_meet()); only compared, because it may have been freed
  * @asked_at: jiffies then
  * @met_at: @answered when another submitter than @asked_by last did so, or several flows last
  *	waited on a shard
+ * @ahead: tg_bulk_served() when the device will have served all bulk that it had then
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
  *	tg_prepare_request() have this entry too, but it does not count them.
@@ -81,6 +82,7 @@ struct tg_submitters {
 	const struct tg_submitter *asked_by;
 	unsigned long asked_at;
 	u32 met_at;
+	u64 ahead;
 	struct tg_submitter workers;
 	struct tg_submitter others;
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
@@ -97,6 +99,9 @@ struct tg_submitters {
  * 4 ms: they took tags beyond TG_SPARSE_TAGS, or their bulk waited. Only periods in which the
  * device answers count. So a submitter whose requests never come back does not limit others for
  * long, and no pause of the device ends the sharing.
+ *
+ * Before that, the device must have served as much bulk as it had when they last met. Otherwise the
+ * requests of one may still be behind many of the other's, so that it cannot ask.
  */
 #define TG_SHARED_PERIODS 25
 #define TG_SHARED_PERIOD msecs_to_jiffies(4)
@@ -144,22 +149,17 @@ static inline void tg_submitters_meet(struct tg_submitters *submitters,
 }
 
 /*
- * Record that the device has answered. Return whether submitters no longer share the device. If two
- * CPUs do this at once, or one of them while submitters meet, a period or a meeting may be lost.
+ * Record that the device has answered. Return whether a period has ended. If two CPUs do this at
+ * once, or one of them while submitters meet, a period or a meeting may be lost.
  */
-static inline bool tg_sharing_ends(struct tg_submitters *submitters)
+static inline bool tg_period_ends(struct tg_submitters *submitters)
 {
-	const u32 answered = READ_ONCE(submitters->answered) + 1;
 	const unsigned long now = jiffies;
 
 	if (now - READ_ONCE(submitters->answered_at) < TG_SHARED_PERIOD)
 		return false;
 	WRITE_ONCE(submitters->answered_at, now);
-	WRITE_ONCE(submitters->answered, answered);
-	if (!READ_ONCE(submitters->share) ||
-	    answered - READ_ONCE(submitters->met_at) < TG_SHARED_PERIODS)
-		return false;
-	WRITE_ONCE(submitters->share, false);
+	WRITE_ONCE(submitters->answered, READ_ONCE(submitters->answered) + 1);
 	return true;
 }
 

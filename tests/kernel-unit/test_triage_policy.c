@@ -1662,6 +1662,30 @@ static void test_after_stop(void)
 }
 
 /*
+ * A device serves a request of 1 MiB in 20 ms, and has 200 of a deep process when another process
+ * comes, which has four at a time. Sharing lasts until the device has served all that it had. If it
+ * ended after 25 periods (tg_sharing_ends()), the deep process would have filled the device again
+ * when the four come back, and the other one would have 2 % for ever.
+ */
+static void test_newcomer_on_slow_device(void)
+{
+	struct process *newcomer;
+
+	begin(1, 0);
+	device_is_pressed = false;
+	tg.costs.of[TG_READ] = (struct tg_cost){ .base = 20 * MS };
+	tg.budget.bulk_cost = 20 * MS;
+	tg.controller.room = 8 * 20 * MS;
+	tg.tunables.aging_expire_normal = 60000;
+	process_add(&(struct process){ .bytes = SZ_1M, .depth = 200 });
+	run(SECOND);
+	newcomer = process_add(&(struct process){ .bytes = SZ_1M, .depth = 4, .think_ns = MS / 4 });
+	run(10 * SECOND);
+	measure(10 * SECOND);
+expect_between("a newcomer's part of a slow device", part_of_time(newcomer), .4, .5);
+}
+
+/*
  * The driver of a hardware queue takes four requests at a time, and its answers come late. A process
  * on another queue has what this queue cannot use. If the other queue waited for this one
  * (tg_sends_bulk()), it would be as slow: the device would be busy for 8.5 % of the time.
@@ -1791,6 +1815,7 @@ int main(int argc, char **argv)
 	RUN(test_large_high_is_limited());
 	RUN(test_after_stop());
 	RUN(test_slow_hardware_queue());
+	RUN(test_newcomer_on_slow_device());
 	RUN(test_backlog_beside_sparse());
 	RUN(test_sparse_after_hinted());
 	RUN(test_share_is_no_limit());

@@ -672,12 +672,12 @@ inline learn()
 #endif
 }
 
-/* submitter.h tg_sharing_ends: WRITE_ONCE(submitters->share, false); */
+/* device.c tg_sharing_ends: WRITE_ONCE(submitters->share, false); */
 inline end_sharing()
 {
 	store(OPENED, 1);
 #ifndef FLAW_ENDED_WITHOUT_BARRIER
-	/* device.c tg_back_noticed: if (tg_sharing_ends(&tg->submitters)) { */
+	/* device.c tg_back_noticed: if (tg_period_ends(&tg->submitters) && tg_sharing_ends(tg)) { */
 	/* device.c tg_back_noticed: smp_mb(); */
 	d_step { full_barrier() }
 #endif

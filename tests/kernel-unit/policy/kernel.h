@@ -520,6 +520,11 @@ struct request_queue {
 	spinlock_t queue_lock;
 };
 
+static inline s64 sign_extend64(u64 value, int index)
+{
+	return (s64)(value << (63 - index)) >> (63 - index);
+}
+
 #define list_empty_careful(list) list_empty(list)
 #define raw_cpu_ptr(pointer) (pointer)
 #define queue_for_each_hw_ctx(queue, hctx, i)						\

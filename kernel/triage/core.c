@@ -563,13 +563,13 @@ static noinline struct request *tg_dispatch_chosen(struct tg_shard *shard,
 	tg_take_in(shard);
 	if (!shard->queued)
 		return NULL;
+	rq = tg_take_next(shard);
 	/*
-	 * A woken shard has requests in its lists, so it dispatches here, not by
-	 * tg_take_only().
+	 * A woken shard has requests in its lists, so it dispatches here, not by tg_take_only(). If
+	 * it has sent bulk, it counts as sending by now.
 	 */
 	if (READ_ONCE(shard->woken_until))
 		WRITE_ONCE(shard->woken_until, 0);
-	rq = tg_take_next(shard);
 	if (rq)
 		goto found;
 	WRITE_ONCE(shard->hctx, hctx);

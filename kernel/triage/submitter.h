@@ -156,7 +156,7 @@ static inline bool tg_period_ends(struct tg_submitters *submitters)
 {
 	const unsigned long now = jiffies;
 
-	if (now - READ_ONCE(submitters->answered_at) < TG_SHARED_PERIOD)
+	if (time_before(now, READ_ONCE(submitters->answered_at) + TG_SHARED_PERIOD))
 		return false;
 	WRITE_ONCE(submitters->answered_at, now);
 	WRITE_ONCE(submitters->answered, READ_ONCE(submitters->answered) + 1);

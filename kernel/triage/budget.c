@@ -276,8 +276,9 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 }
 
 /*
- * Return whether a shard's bulk waits, or goes to the device now. A shard that sends competes like
- * one that waits: it waits as soon as it has had its part. @asking competes too; it may be NULL.
+ * Return whether a shard's bulk waits, or goes to the device now. If a shard that sends did not
+ * compete, another one would take its turn between two of its requests. @asking competes too; it
+ * may be NULL.
  */
 static bool tg_competes(const struct tg_shard *shard, const struct tg_shard *asking)
 {

@@ -1624,11 +1624,11 @@ static void test_large_high_is_limited(void)
 
 /*
  * The driver has stopped a cgroup's hardware queue for half a second. Meanwhile the others have the
- * device: if the stopped queue counted as one that sends (tg_sends_bulk()), they would have a
- * thousandth of it, because its cgroup is due first. The cgroup's requests waited,
- * but afterwards it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have
- * two thirds of the device for the next 200 ms, and another cgroup nothing. A longer stop would let
- * the requests age, and all would go at once.
+ * device. If the stopped queue counted as one that sends (tg_sends_bulk()), they would have a
+ * thousandth of it, because its cgroup is due first. The cgroup's requests waited, but afterwards
+ * it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have two thirds of
+ * the device for the next 200 ms, and another cgroup nothing. A longer stop would let the requests
+ * age, and all would go at once.
  */
 static void test_after_stop(void)
 {
@@ -1682,7 +1682,7 @@ static void test_newcomer_on_slow_device(void)
 	newcomer = process_add(&(struct process){ .bytes = SZ_1M, .depth = 4, .think_ns = MS / 4 });
 	run(10 * SECOND);
 	measure(10 * SECOND);
-expect_between("a newcomer's part of a slow device", part_of_time(newcomer), .4, .5);
+	expect_between("a newcomer's part of a slow device", part_of_time(newcomer), .4, .5);
 }
 
 /*

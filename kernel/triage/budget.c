@@ -276,13 +276,35 @@ static void tg_turn_raise(struct tg_data *tg, u64 turn)
 }
 
 /*
- * Return whether a shard's bulk waits, or goes to the device now. If a shard that sends did not
- * compete, another one would take its turn between two of its requests. @asking competes too; it
- * may be NULL.
+ * Return whether the device has bulk, and half of the limit or nearly so: less than half a request
+ * is missing. If not, the shards that send now are too slow to use the limit: their CPUs or drivers
+ * limit them.
  */
-static bool tg_competes(const struct tg_shard *shard, const struct tg_shard *asking)
+static bool tg_limit_is_used(const struct tg_data *tg, const struct tg_parts *parts)
 {
-	return shard == asking || tg_waits_for_bulk(shard) || tg_sends_bulk(shard);
+	return parts->inside &&
+	       2 * parts->inside + READ_ONCE(tg->budget.bulk_cost) >= parts->whole;
+}
+
+/*
+ * Return whether a shard sends bulk to the device now: it has sent some since it was last held, has
+ * more, and its driver takes all that it sends.
+ */
+static bool tg_sends_bulk(const struct tg_shard *shard)
+{
+	return READ_ONCE(shard->sends) && READ_ONCE(shard->nr_backlog) &&
+	       list_empty_careful(&READ_ONCE(shard->hctx)->dispatch);
+}
+
+/*
+ * Return whether a shard competes for the limit on bulk: its bulk waits, or goes to the device now
+ * while the limit is @used (tg_limit_is_used()). If a shard that sends did not compete, another one
+ * would take its turn between two of its requests. If it competed while the limit is not used, the
+ * device would be idle. @asking competes too; it may be NULL.
+ */
+static bool tg_competes(const struct tg_shard *shard, const struct tg_shard *asking, bool used)
+{
+	return shard == asking || tg_waits_for_bulk(shard) || (used && tg_sends_bulk(shard));
 }
 
 /*
@@ -293,7 +315,7 @@ static bool tg_competes(const struct tg_shard *shard, const struct tg_shard *ask
  * compared with others.
  */
 static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
-					     const struct tg_shard *asking)
+					     const struct tg_shard *asking, bool used)
 {
 	const struct tg_shard *first = NULL;
 	unsigned int i;
@@ -303,7 +325,7 @@ static const struct tg_shard *tg_shard_first(const struct tg_data *tg,
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
-		if (!READ_ONCE(shard->due) || !tg_competes(shard, asking))
+		if (!READ_ONCE(shard->due) || !tg_competes(shard, asking, used))
 			continue;
 		if (!first || tg_groups_precede(shard, first))
 			first = shard;
@@ -345,6 +367,7 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 	const bool pressed = READ_ONCE(tg->budget.pressed);
 	const u64 budget = pressed ? tg_budget_now(tg) : TG_DEPTH_MAX;
 	unsigned int i;
+	bool used;
 
 	*parts = (struct tg_parts){
 		.pressed = pressed,
@@ -355,12 +378,13 @@ void tg_parts_look(const struct tg_data *tg, const struct tg_shard *asking,
 	/* No limit: do not look at the shards. */
 	if (parts->whole >= TG_DEPTH_MAX)
 		return;
-	parts->first = tg_shard_first(tg, asking);
+	parts->inside = tg_bulk_inside(tg);
+	used = tg_limit_is_used(tg, parts);
+	parts->first = tg_shard_first(tg, asking, used);
 	for (i = 0; i < tg->nr_shards; i++) {
 		const struct tg_shard *shard = tg->shards[i];
 
-		parts->inside += tg_gauge_cost(&shard->device.bulk);
-		if (!tg_competes(shard, asking))
+		if (!tg_competes(shard, asking, used))
 			continue;
 		if (parts->first && tg_groups_yield(shard, parts->first))
 			continue;
@@ -559,7 +583,8 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 	if (READ_ONCE(budget->bulk_at) != now)
 		WRITE_ONCE(budget->bulk_at, now);
 	if (shard->tg->nr_shards > 1) {
-		tg_note_sending(shard);
+		if (!READ_ONCE(shard->sends))
+			WRITE_ONCE(shard->sends, true);
 		tg_turn_charge(shard, cost);
 	}
 	if (READ_ONCE(budget->pressed))

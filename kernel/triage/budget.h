@@ -73,9 +73,8 @@ struct tg_budget {
  * @inside: cost of all shards' bulk in the device, in ns
  * @first: the competing shard whose due cgroup has had least of its share; NULL if cgroups do not
  *	share the device, or if no cgroup is due on any competing shard
- * @competing: number of shards whose bulk waits (tg_waits_for_bulk()) or goes now
- *	(tg_sends_bulk()). The shard that asks counts too. Shards that have to leave the device to
- *	@first do not count
+ * @competing: number of shards that compete (tg_competes()), except those that have to leave the
+ *	device to @first
  * @flows: the flows of these shards
  * @least: the least tg_turn() of these shards; U64_MAX if none competes
  *

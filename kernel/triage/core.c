@@ -77,9 +77,9 @@
 #define TG_REST_NS NSEC_PER_MSEC
 
 /*
- * A woken shard counts as waiting until it dispatches, and a shard that has dispatched bulk counts
- * as sending more, but for two ticks at most: if its driver takes nothing, it may never dispatch.
- * One tick would not suffice: the present one may be nearly over.
+ * A woken shard counts as waiting until it dispatches, but for two ticks at most: if its driver
+ * takes nothing, it may never dispatch. One tick would not suffice: the present one may be nearly
+ * over.
  */
 #define TG_WOKEN_JIFFIES 2
 
@@ -119,30 +119,6 @@ bool tg_some_may_wait(const struct tg_data *tg)
 	/* Pairs with tg_release(): a CPU that sees the hold's end sees that a shard was woken. */
 	smp_rmb();
 	return time_before(jiffies, READ_ONCE(tg->woken_until));
-}
-
-/*
- * Return whether a shard sends bulk to the device now: it has sent some since it was last held, has
- * more, and its driver takes all that it sends. The caller needs no lock: the result may be out of
- * date at once anyway.
- */
-bool tg_sends_bulk(const struct tg_shard *shard)
-{
-	const unsigned long until = READ_ONCE(shard->sends_until);
-
-	return until && time_before(jiffies, until) && READ_ONCE(shard->nr_backlog) &&
-	       list_empty_careful(&READ_ONCE(shard->hctx)->dispatch);
-}
-
-/* Note that a shard has sent bulk, and so perhaps goes on. */
-void tg_note_sending(struct tg_shard *shard)
-{
-	const unsigned long until = jiffies + TG_WOKEN_JIFFIES;
-
-	lockdep_assert_held(&shard->lock);
-
-	if (READ_ONCE(shard->sends_until) != until)
-		WRITE_ONCE(shard->sends_until, until);
 }
 
 /*
@@ -540,8 +516,8 @@ static void tg_keep_held(struct tg_shard *shard, u64 ns, bool limited)
 {
 	if (limited)
 		set_bit(TG_LIMITED, &shard->state);
-	if (READ_ONCE(shard->sends_until))
-		WRITE_ONCE(shard->sends_until, 0);
+	if (READ_ONCE(shard->sends))
+		WRITE_ONCE(shard->sends, false);
 	if (trace_triage_hold_enabled())
 		tg_trace_hold(shard);
 	tg_watch(shard, ns);
@@ -616,8 +592,7 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!shard->queued && !tg->rotational && !READ_ONCE(tg->tunables.limited))
 		rq = tg_take_only(shard);
 	if (!rq) {
-		const bool competed = READ_ONCE(shard->woken_until) ||
-				      READ_ONCE(shard->sends_until);
+		const bool competed = READ_ONCE(shard->woken_until) || READ_ONCE(shard->sends);
 
 		rq = tg_dispatch_chosen(shard, hctx);
 		limited = competed && !rq && test_bit(TG_HELD, &shard->state) &&

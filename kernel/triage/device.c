@@ -182,22 +182,23 @@ static __always_inline bool tg_back(struct tg_shard *shard, struct request *rq, 
 
 /*
  * A period has ended. Return whether submitters no longer share the device: none has met another
- * for TG_SHARED_PERIODS, and the device has served all bulk that it had when they last met.
+ * for TG_SHARED_PERIODS, and the device has had the time for all bulk that it had when they last
+ * met.
  */
 static bool tg_sharing_ends(struct tg_data *tg)
 {
 	struct tg_submitters *submitters = &tg->submitters;
-	const u32 passed = READ_ONCE(submitters->answered) - READ_ONCE(submitters->met_at);
-	u64 served;
+	/* Below 0 if another CPU has just counted, or lost, a period. */
+	const s32 passed = READ_ONCE(submitters->answered) - READ_ONCE(submitters->met_at);
 
 	if (!READ_ONCE(submitters->share))
 		return false;
-	served = tg_bulk_served(tg);
-	if (passed <= 1)
-		WRITE_ONCE(submitters->ahead, served + tg_bulk_inside(tg));
-	/* The sum wraps at this bit, so the difference is below 0 once all of that is served. */
+	/* A meeting and the end of a period may be noted in either order. */
+	if (passed <= 2)
+		WRITE_ONCE(submitters->behind_until,
+			   jiffies + nsecs_to_jiffies(TG_SHARED_TIMES * tg_bulk_inside(tg)));
 	if (passed < TG_SHARED_PERIODS ||
-	    sign_extend64(READ_ONCE(submitters->ahead) - served, TG_GAUGE_SHIFT - 1) > 0)
+	    time_before(jiffies, READ_ONCE(submitters->behind_until)))
 		return false;
 	WRITE_ONCE(submitters->share, false);
 	return true;

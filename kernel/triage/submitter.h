@@ -66,7 +66,8 @@ struct tg_submitter {
  * @asked_at: jiffies then
  * @met_at: @answered when another submitter than @asked_by last did so, or several flows last
  *	waited on a shard
- * @ahead: tg_bulk_served() when the device will have served all bulk that it had then
+ * @behind_until: jiffies; until then, the requests of one submitter may be behind those that the
+ *	device had of another when they met
  * @workers: the entry of all workqueue workers
  * @others: the entry of processes for which there was no memory. Requests that came without
  *	tg_prepare_request() have this entry too, but it does not count them.
@@ -82,7 +83,7 @@ struct tg_submitters {
 	const struct tg_submitter *asked_by;
 	unsigned long asked_at;
 	u32 met_at;
-	u64 ahead;
+	unsigned long behind_until;
 	struct tg_submitter workers;
 	struct tg_submitter others;
 	struct hlist_head buckets[1 << TG_SUBMITTER_BITS];
@@ -100,10 +101,13 @@ struct tg_submitters {
  * device answers count. So a submitter whose requests never come back does not limit others for
  * long, and no pause of the device ends the sharing.
  *
- * Before that, the device must have served as much bulk as it had when they last met. Otherwise the
- * requests of one may still be behind many of the other's, so that it cannot ask.
+ * Sharing lasts longer if the device had much bulk when they last met: the requests of one may be
+ * behind many of the other's, so that it cannot ask. A cost is a time, so the device needs as long
+ * as the cost of what it had; twice that, because costs are estimates. After that time these
+ * requests are stuck, and not slow.
  */
 #define TG_SHARED_PERIODS 25
+#define TG_SHARED_TIMES 2
 #define TG_SHARED_PERIOD msecs_to_jiffies(4)
 
 void tg_submitters_init(struct tg_data *tg);

@@ -217,8 +217,8 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  * @woken_until: jiffies; set when the shard is woken, reset to 0 when a dispatcher chooses a
  *	request. Before this time, tg_waits_for_bulk() treats a woken shard that has requests as if
  *	it were still held. tg_wake() and the watchdog also write this, without the lock.
- * @sends_until: jiffies; set when one of several shards has sent bulk, reset to 0 when the shard is
- *	held. Before this time, tg_sends_bulk() expects more. Also read without the lock
+ * @sends: the shard, which is one of several, has sent bulk since it was last held. Also read
+ *	without the lock
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
@@ -268,7 +268,7 @@ struct tg_shard {
 	u64 low_turn;
 	u64 pace_turn;
 	unsigned long woken_until;
-	unsigned long sends_until;
+	bool sends;
 	struct tg_head head;
 	struct tg_device device;
 	unsigned long merges_until;

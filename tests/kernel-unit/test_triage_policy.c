@@ -641,19 +641,30 @@ static void test_deep_beside_shallow(void)
 /*
  * The requests of one process never come back, and fill the room. Then another process sends a
  * request every 100 ms. Once 25 of them have come back, it has the device for itself. If a submitter
- * shared the device for as long as it holds tags, it would go on like that.
+ * shared the device for as long as it holds tags, it would go on like that. If sharing lasted until
+ * the device has served as much as it had, the other process would have to send as much as is stuck:
+ * with 4 KiB, beside 200 requests of 1 MiB, it would have 0.1 % for half an hour.
  */
 static void test_stuck_submitter(void)
 {
-	struct process *other;
+	static const struct { u32 bytes; int depth; u32 other; } stuck[] = {
+		{ SZ_64K, 16, SZ_64K }, { SZ_64K, 200, SZ_4K }, { SZ_1M, 200, SZ_4K },
+	};
+	u32 i;
 
-	begin(1, 0);
-	device_is_pressed = false;
-	process_add(&(struct process){ .bytes = SZ_64K, .depth = 16, .is_stuck = true });
-	other = process_add(&(struct process){ .bytes = SZ_64K, .depth = 16 });
-	run(3 * SECOND);
-	measure(SECOND);
-	expect_between("the part of the other process", part_of_time(other), .95, 1);
+	for (i = 0; i < ARRAY_SIZE(stuck); i++) {
+		struct process *other;
+
+		begin(1, 0);
+		device_is_pressed = false;
+		process_add(&(struct process){
+			.bytes = stuck[i].bytes, .depth = stuck[i].depth, .is_stuck = true,
+		});
+		other = process_add(&(struct process){ .bytes = stuck[i].other, .depth = 16 });
+		run(4 * SECOND);
+		measure(SECOND);
+		expect_between("the part of the other process", part_of_time(other), .95, 1.001);
+	}
 }
 
 /*
@@ -1624,11 +1635,11 @@ static void test_large_high_is_limited(void)
 
 /*
  * The driver has stopped a cgroup's hardware queue for half a second. Meanwhile the others have the
- * device. If the stopped queue counted as one that sends (tg_sends_bulk()), they would have a
- * thousandth of it, because its cgroup is due first. The cgroup's requests waited, but afterwards
- * it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have two thirds of
- * the device for the next 200 ms, and another cgroup nothing. A longer stop would let the requests
- * age, and all would go at once.
+ * device. If the stopped queue competed with them whatever the device has (tg_limit_is_used()), they
+ * would have a thousandth of it, because its cgroup is due first. The cgroup's requests waited, but
+ * afterwards it gets nothing extra for this time. If it did (tg_accounts_ask()), it would have 71 %
+ * of the device for the next 200 ms, and another cgroup nothing. A longer stop would let the
+ * requests age, and all would go at once.
  */
 static void test_after_stop(void)
 {
@@ -1662,49 +1673,133 @@ static void test_after_stop(void)
 }
 
 /*
- * A device serves a request of 1 MiB in 20 ms, and has 200 of a deep process when another process
- * comes, which has four at a time. Sharing lasts until the device has served all that it had. If it
+ * A device is slow, and has 200 requests of a deep process when another process comes, which has
+ * four at a time. Sharing lasts until the device has had the time to serve all that it had. If it
  * ended after 25 periods (tg_sharing_ends()), the deep process would have filled the device again
- * when the four come back, and the other one would have 2 % for ever.
+ * when the four come back, and the other one would have 2 % for ever. It also would if requests that
+ * the driver sends back counted as served. So that nothing ages, the device serves all that it has
+ * within the second, or aging takes long.
  */
 static void test_newcomer_on_slow_device(void)
 {
-	struct process *newcomer;
+	static const struct { u32 ms; unsigned int aging_ms; u32 refuses; } cases[] = {
+		{ 3, 1000, 0 }, { 20, 60000, 0 }, { 20, 60000, 5 },
+	};
+	u32 i;
 
-	begin(1, 0);
-	device_is_pressed = false;
-	tg.costs.of[TG_READ] = (struct tg_cost){ .base = 20 * MS };
-	tg.budget.bulk_cost = 20 * MS;
-	tg.controller.room = 8 * 20 * MS;
-	tg.tunables.aging_expire_normal = 60000;
-	process_add(&(struct process){ .bytes = SZ_1M, .depth = 200 });
-	run(SECOND);
-	newcomer = process_add(&(struct process){ .bytes = SZ_1M, .depth = 4, .think_ns = MS / 4 });
-	run(10 * SECOND);
-	measure(10 * SECOND);
-	expect_between("a newcomer's part of a slow device", part_of_time(newcomer), .4, .5);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		const u32 cost = cases[i].ms * MS;
+		struct process *newcomer;
+
+		begin(1, 0);
+		device_is_pressed = false;
+		device_refuses = cases[i].refuses;
+		tg.costs.of[TG_READ] = (struct tg_cost){ .base = cost };
+		tg.budget.bulk_cost = cost;
+		tg.controller.room = 8 * cost;
+		tg.tunables.aging_expire_normal = cases[i].aging_ms;
+		process_add(&(struct process){ .bytes = SZ_1M, .depth = 200 });
+		run(SECOND);
+		newcomer = process_add(&(struct process){
+			.bytes = SZ_1M, .depth = 4, .think_ns = MS / 4,
+		});
+		run(10 * SECOND);
+		measure(10 * SECOND);
+		expect_between("a newcomer's part of a slow device", part_of_time(newcomer),
+			       .4, .5);
+	}
 }
 
 /*
- * The driver of a hardware queue takes four requests at a time, and its answers come late. A process
- * on another queue has what this queue cannot use. If the other queue waited for this one
- * (tg_sends_bulk()), it would be as slow: the device would be busy for 8.5 % of the time.
+ * The driver of a hardware queue takes few requests at a time, and its answers come late. A process
+ * on another queue has what this queue cannot use. If this queue competed while its driver has no
+ * room (tg_sends_bulk()), the device would be busy for 39 % of the time.
  */
 static void test_slow_hardware_queue(void)
 {
-	struct process *slow, *other;
+	static const struct { u32 takes, bytes; u64 room; } cases[] = {
+		{ 4, SZ_4K, 500000 }, { 1, 4 * SZ_64K, 1000000 },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct process *slow, *other;
+
+		begin(2, 0);
+		device_is_pressed = false;
+		tg.controller.room = cases[i].room;
+		driver_takes[0] = cases[i].takes;
+		driver_delays[0] = MS;
+		slow = process_add(&(struct process){
+			.shard = 0, .bytes = cases[i].bytes, .depth = 64,
+		});
+		other = process_add(&(struct process){ .shard = 1, .bytes = SZ_64K, .depth = 64 });
+		run(SECOND);
+		measure(SECOND);
+		expect_near("the device is busy beside a slow hardware queue",
+			    part_of_time(slow) + part_of_time(other), 1, .05);
+	}
+}
+
+static void slow_cpu(const struct process *slow, u32 cpu_us)
+{
+	struct process *p[2];
 
 	begin(2, 0);
 	device_is_pressed = false;
 	tg.controller.room = 500000;
-	driver_takes[0] = 4;
-	driver_delays[0] = MS;
-	slow = process_add(&(struct process){ .shard = 0, .bytes = SZ_4K, .depth = 64 });
-	other = process_add(&(struct process){ .shard = 1, .bytes = SZ_64K, .depth = 64 });
+	cpu_ns[0] = cpu_us * 1000;
+	p[0] = process_add(slow);
+	p[1] = process_add(&(struct process){
+		.shard = 1, .cgroup = 2 * slow->cgroup, .bytes = SZ_64K, .depth = 64,
+	});
 	run(SECOND);
 	measure(SECOND);
-	expect_near("the device is busy beside a slow hardware queue",
-		    part_of_time(slow) + part_of_time(other), 1, .05);
+	expect_near("the device is busy beside a slow CPU",
+		    part_of_time(p[0]) + part_of_time(p[1]), 1, .05);
+}
+
+/*
+ * The CPU of a hardware queue is too slow to keep the device busy. A process on another queue has
+ * the rest of the device, also if it is in another cgroup. If a queue that sends competed whatever
+ * the device has (tg_limit_is_used()), the other one would be as slow: with 3 ms a request the
+ * device would be busy for 0.6 to 5 % of the time.
+ */
+static void test_slow_cpu(void)
+{
+	static const u32 cpu_us[] = { 20, 60, 200, 1000, 3000 };
+	static const u32 bytes[] = { SZ_4K, SZ_64K };
+	u32 c, b, cgroup;
+
+	for (cgroup = 0; cgroup <= 1; cgroup++)
+		for (b = 0; b < ARRAY_SIZE(bytes); b++)
+			for (c = 0; c < ARRAY_SIZE(cpu_us); c++)
+				slow_cpu(&(struct process){
+					.cgroup = cgroup, .bytes = bytes[b], .depth = 64,
+				}, cpu_us[c]);
+}
+
+/*
+ * The same while urgent requests come, and the budget is below the cost of one request. The other
+ * process has what the budget allows. If a queue that sends competed while the device has no bulk,
+ * it would have 2 %.
+ */
+static void test_slow_cpu_small_budget(void)
+{
+	struct process *other;
+
+	begin(3, 0);
+	tg.controller.budget = 50000;
+	cpu_ns[0] = 3 * MS;
+	process_add(&(struct process){ .shard = 0, .bytes = SZ_64K, .depth = 64 });
+	other = process_add(&(struct process){ .shard = 1, .bytes = SZ_64K, .depth = 64 });
+	process_add(&(struct process){
+		.shard = 2, .priority = HIGH, .bytes = SZ_4K, .depth = 1, .think_ns = MS / 10,
+	});
+	run(SECOND);
+	measure(SECOND);
+	expect_between("the part beside a slow CPU, with a small budget", part_of_time(other),
+		       .25, .35);
 }
 
 /*
@@ -1815,6 +1910,8 @@ int main(int argc, char **argv)
 	RUN(test_large_high_is_limited());
 	RUN(test_after_stop());
 	RUN(test_slow_hardware_queue());
+	RUN(test_slow_cpu());
+	RUN(test_slow_cpu_small_budget());
 	RUN(test_newcomer_on_slow_device());
 	RUN(test_backlog_beside_sparse());
 	RUN(test_sparse_after_hinted());

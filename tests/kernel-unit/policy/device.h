@@ -108,6 +108,8 @@ static bool stops_soon[MOST_SHARDS];	/* is_stopped will be true once the driver 
 /* The driver takes so many requests at a time from the hardware queue; 0: any number. */
 static unsigned int driver_takes[MOST_SHARDS];
 static unsigned int driver_has[MOST_SHARDS];
+static u64 cpu_ns[MOST_SHARDS];	/* a CPU needs so long to send a request to the hardware queue */
+static u64 cpu_free_at[MOST_SHARDS];
 static u64 driver_delays[MOST_SHARDS];	/* answers reach the hardware queue so much later, in ns */
 
 static struct list_head in_device;	/* requests, in the order in which the device serves them */
@@ -283,6 +285,8 @@ static void shard_begin(unsigned int index)
 	driver_takes[index] = 0;
 	driver_has[index] = 0;
 	driver_delays[index] = 0;
+	cpu_ns[index] = 0;
+	cpu_free_at[index] = 0;
 	tg_core_init(shard, &tg);
 	tg_device_init(&shard->device);
 	if (tg_flows_init(shard, TAGS))
@@ -555,15 +559,21 @@ static void queue_run(struct blk_mq_hw_ctx *hctx)
 		list_del_init(&rq->queuelist);
 		device_serve(rq);
 	}
-	while (!is_stopped[index] && list_empty(&hctx->dispatch) && tg_has_work(hctx) &&
-	       (rq = tg_dispatch_request(hctx)))
+	while (!is_stopped[index] && list_empty(&hctx->dispatch) &&
+	       cpu_free_at[index] <= kernel_now && tg_has_work(hctx) &&
+	       (rq = tg_dispatch_request(hctx))) {
+		cpu_free_at[index] = kernel_now + cpu_ns[index];
 		device_take(rq);
+	}
 }
 
 static void queues_run(void)
 {
 	bool again = true;
 	unsigned int i;
+
+	for (i = 0; i < tg.nr_shards; i++)
+		must_run[i] |= cpu_ns[i] && cpu_free_at[i] == kernel_now;
 
 	while (again) {
 		again = false;
@@ -591,9 +601,12 @@ static u64 next_event(void)
 		if (rq)
 			at = min(at, rq->at);
 	}
-	for (i = 0; i < tg.nr_shards; i++)
+	for (i = 0; i < tg.nr_shards; i++) {
 		if (shards[i].watchdog.expires)
 			at = min(at, shards[i].watchdog.expires + TIMER_LATE_NS);
+		if (cpu_free_at[i] > kernel_now)
+			at = min(at, cpu_free_at[i]);
+	}
 	return max(at, kernel_now);
 }
 

@@ -575,9 +575,7 @@ static void tg_budget_charge(struct tg_shard *shard, struct request *rq, u32 cos
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 {
 	struct tg_budget *budget = &shard->tg->budget;
-	const u32 average = READ_ONCE(budget->bulk_cost);
 	const u32 cost = tg_tag(rq)->cost;
-	const u32 next = average - average / 16 + cost / 16;
 	const unsigned long now = jiffies;
 
 	if (READ_ONCE(budget->bulk_at) != now)
@@ -589,9 +587,32 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 	}
 	if (READ_ONCE(budget->pressed))
 		tg_budget_charge(shard, rq, cost);
-	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
-	if (next != average)
-		WRITE_ONCE(budget->bulk_cost, next);
+	tg_bulk_average(budget, cost);
+}
+
+/*
+ * A shard has sent its only request, which was bulk. Let those that follow go in a run if nothing
+ * limits them (tg_runs_end()) and there is room. If every shard did so at once, the device would
+ * have half a room too much: a run has its shard's part of half of the room that is left.
+ * TG_ROOM_LEAST stands for a room without a limit. While bulk is timed, there are no runs.
+ */
+void tg_run_begin(struct tg_shard *shard)
+{
+	struct tg_data *tg = shard->tg;
+	u64 left = TG_ROOM_LEAST;
+
+	lockdep_assert_held(&shard->lock);
+
+	shard->run.left = 0;
+	if (tg->rotational || READ_ONCE(tg->tunables.budget_fixed) || tg_runs_end(tg))
+		return;
+	if (tg_is_shared(tg)) {
+		if (time_after_eq(jiffies, READ_ONCE(tg->controller.room_due)))
+			return;
+		left = min(left, tg_room_left(tg, tg_room_now(tg)));
+	}
+	shard->run.left = (u32)left / (2 * tg->nr_shards);
+	shard->run.tick = jiffies;
 }
 
 /* Return when held bulk may go if nothing else happens, in ns. Return 0 if this is not known. */

@@ -64,6 +64,21 @@ struct tg_budget {
 };
 
 /**
+ * struct tg_run - requests of bulk that a shard sends one after the other, each as its only request
+ *	(tg_take_only()), without another look at the limits on bulk
+ * @tick: jiffies when the run began; it ends with this tick
+ * @left: cost that the run may still send, in ns
+ *
+ * A look at the limits visits each shard, so its result serves for a run (tg_run_begin()). Nothing
+ * waits during a run (tg_runs_end()), so its requests are not charged: charges only order those
+ * that wait. Guarded by the shard's lock.
+ */
+struct tg_run {
+	unsigned long tick;
+	u32 left;
+};
+
+/**
  * struct tg_parts - the division of the limit on bulk among shards, at one moment
  * @pressed: urgent requests come, so the budget applies
  * @gated: bulk waits for an urgent request, to go right behind it (tg_gated())
@@ -108,6 +123,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq);
+void tg_run_begin(struct tg_shard *shard);
 u64 tg_bulk_opens_at(struct tg_data *tg);
 
 #endif

@@ -109,19 +109,6 @@ bool tg_waits_for_bulk(const struct tg_shard *shard)
 }
 
 /*
- * Return false only if no shard waits until bulk may go (tg_waits_for_bulk()). This is quick: it
- * visits no shard. So it may return true although no shard waits.
- */
-bool tg_some_may_wait(const struct tg_data *tg)
-{
-	if (atomic_read(&tg->nr_held))
-		return true;
-	/* Pairs with tg_release(): a CPU that sees the hold's end sees that a shard was woken. */
-	smp_rmb();
-	return time_before(jiffies, READ_ONCE(tg->woken_until));
-}
-
-/*
  * End a hold. Return false if the shard was not held. Otherwise the caller must have the
  * hardware queue run (rule 4). The caller needs no lock.
  */
@@ -334,6 +321,30 @@ void tg_drain(struct tg_shard *shard)
 }
 
 /*
+ * Return whether the only request of a shard may go, which is bulk. @lane is its lane while cgroups
+ * share the device, or else NULL.
+ */
+static bool tg_only_may_go(struct tg_shard *shard, const struct tg_lane *lane,
+			   enum prio_class class, struct request *rq)
+{
+	const struct tg_data *tg = shard->tg;
+	bool may_go;
+
+	if (unlikely(lane))
+		tg_lane_is_due(shard, lane);
+	/* Its lane does not count the request yet. */
+	if (tg->nr_shards > 1)
+		tg_shard_waits(shard, class != PRIO_CLASS_LOW, 1);
+	shard->pace = TG_PACE_UNKNOWN;
+	may_go = tg_bulk_may_go(shard) &&
+		 (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
+		  !tg_pace_holds(shard, NULL, class, rq));
+	if (unlikely(lane))
+		tg_lane_is_due(shard, NULL);
+	return may_go;
+}
+
+/*
  * Take the inbox's only request, and do not queue it in a flow: there is no other request to
  * choose, or to be fair to. Call this only if nothing is queued. Return NULL if the request may not
  * go or was sent back, or if the inbox is empty or has several requests. The caller then empties
@@ -347,7 +358,7 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	struct request *rq;
 	struct tg_tag *tag;
 	struct tg_lane *lane = NULL;
-	bool eager, urgent, may_go;
+	bool eager, urgent, runs;
 
 	lockdep_assert_held(&shard->lock);
 
@@ -363,20 +374,9 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	if (unlikely(tg_groups_shared(tg))) {
 		lane = tg_lane_of(shard, rq);
 		urgent = !tg_lane_only_exceeds(shard, lane) && eager;
-		if (!urgent)
-			tg_lane_is_due(shard, lane);
 	}
-	/* Its lane does not count the request yet. */
-	if (!urgent && tg->nr_shards > 1)
-		tg_shard_waits(shard, class != PRIO_CLASS_LOW, 1);
-	shard->pace = TG_PACE_UNKNOWN;
-	may_go = !tag->returned &&
-		 (urgent || (tg_bulk_may_go(shard) &&
-			     (!READ_ONCE(tg->flushes.pace) || tg_passes_pace(class, rq) ||
-			      !tg_pace_holds(shard, NULL, class, rq))));
-	if (unlikely(lane) && !urgent)
-		tg_lane_is_due(shard, NULL);
-	if (!may_go)
+	runs = !urgent && tg_run_lasts(shard, rq);
+	if (tag->returned || !(urgent || runs || tg_only_may_go(shard, lane, class, rq)))
 		return NULL;
 	/*
 	 * Only the lock holder removes from the inbox, so this fails only if another request
@@ -394,9 +394,13 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	WRITE_ONCE(shard->served, shard->served + tag->cost);
 	if (unlikely(lane))
 		tg_lane_charge_only(shard, lane, rq, eager);
+	if (runs)
+		tg_run_take(shard, rq);
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);
+	if (tag->charged && !urgent && !runs)
+		tg_run_begin(shard);
 	if (trace_triage_dispatch_enabled())
 		tg_trace_dispatch(shard, rq, TG_ONLY);
 	return rq;

@@ -26,7 +26,6 @@ void tg_shard_enter(struct tg_shard *shard) __acquires(&shard->lock);
 void tg_shard_leave(struct tg_shard *shard) __releases(&shard->lock);
 
 bool tg_waits_for_bulk(const struct tg_shard *shard);
-bool tg_some_may_wait(const struct tg_data *tg);
 void tg_watch_others(struct tg_shard *shard, u64 ns);
 void tg_wake(struct tg_data *tg, unsigned int most);
 void tg_core_init(struct tg_shard *shard, struct tg_data *tg);

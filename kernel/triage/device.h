@@ -69,7 +69,7 @@ static inline bool tg_notices(const struct tg_data *tg, const struct tg_device *
 			      struct request *rq)
 {
 	if (!tg_tag(rq)->urgent)
-		return tg_charges_bulk(tg);
+		return tg_charges_bulk(tg) && !tg_tag(rq)->charged;
 	if (likely(!READ_ONCE(tg->budget.bulk_seen)))
 		return device->samples < TG_SAMPLES_ALONE;
 	return device->samples < tg_samples_beside_bulk(tg) || tg_may_be_gated(tg) ||
@@ -161,6 +161,17 @@ static inline bool tg_media_stays(struct tg_shard *shard, struct tg_flow *flow)
 static inline u64 tg_media_wait(struct tg_shard *shard)
 {
 	return shard->head.awaited ? tg_disk_wait(shard) : 0;
+}
+
+/* Move the average cost of bulk towards a request's @cost, in ns. */
+static inline void tg_bulk_average(struct tg_budget *budget, u32 cost)
+{
+	const u32 average = READ_ONCE(budget->bulk_cost);
+	const u32 next = average - average / 16 + cost / 16;
+
+	/* If all costs are alike, the average stays. Do not write it then: other CPUs read it. */
+	if (next != average)
+		WRITE_ONCE(budget->bulk_cost, next);
 }
 
 /* Return the present limit on bulk in the device, in ns of cost. */
@@ -281,6 +292,38 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 	if (likely(!READ_ONCE(tg->budget.pressed)) && likely(!tg_is_shared(tg)))
 		return true;
 	return tg_bulk_may_go_limited(shard);
+}
+
+/*
+ * Return whether something ends runs of bulk, or keeps them from beginning: bulk waits on a shard,
+ * the budget limits bulk, or a probe keeps it out.
+ */
+static inline bool tg_runs_end(const struct tg_data *tg)
+{
+	return tg_some_may_wait(tg) || READ_ONCE(tg->controller.probing) ||
+	       (READ_ONCE(tg->budget.pressed) &&
+		READ_ONCE(tg->controller.budget) < TG_DEPTH_MAX);
+}
+
+/* Return whether a shard's only request, which is bulk, may go in the shard's run (tg_run). */
+static inline bool tg_run_lasts(const struct tg_shard *shard, const struct request *rq)
+{
+	const unsigned long now = jiffies;
+
+	return shard->run.left && shard->run.tick == now && tg_op(rq) == TG_READ &&
+	       !tg_runs_end(shard->tg);
+}
+
+/* Record that a request goes in a shard's run, so that tg_bulk_charge() is not called for it. */
+static inline void tg_run_take(struct tg_shard *shard, struct request *rq)
+{
+	struct tg_tag *tag = tg_tag(rq);
+
+	lockdep_assert_held(&shard->lock);
+
+	tag->charged = true;
+	shard->run.left -= min(shard->run.left, tag->cost);
+	tg_bulk_average(&shard->tg->budget, tag->cost);
 }
 
 /*

@@ -124,9 +124,9 @@ enum tg_reason {
  *	the budget apply.
  * @timed: the controller may learn from its service time; set only while it is in the device
  * @clean: no bulk was in the device when the request was dispatched; valid if @timed
- * @charged: tg_bulk_charge() was called for the request or, if it is an urgent write,
- *	tg_flushes_charge(). This stays set if the driver sends the request back, so that no request
- *	is charged twice
+ * @charged: tg_bulk_charge() was called for the request, or is not needed (tg_run_take()); or, if
+ *	it is an urgent write, tg_flushes_charge() was called. This stays set if the driver sends
+ *	the request back, so that no request is charged twice
  * @measured: its service time will be counted in a histogram; set only while it is in the device
  *
  * Only the request's owner writes this structure: first the submitter, then the holder of the
@@ -219,6 +219,7 @@ static inline struct tg_tag *tg_tag(struct request *rq)
  *	it were still held. tg_wake() and the watchdog also write this, without the lock.
  * @sends: the shard, which is one of several, has sent bulk since it was last held. Also read
  *	without the lock
+ * @run: the shard's run of bulk (tg_run_lasts())
  * @head: where a disk's head is, and which flow the disk waits for
  * @device: this shard's requests in the device
  * @merges_until: jiffies; until then, triage tries to merge new bios into queued requests, because
@@ -269,6 +270,7 @@ struct tg_shard {
 	u64 pace_turn;
 	unsigned long woken_until;
 	bool sends;
+	struct tg_run run;
 	struct tg_head head;
 	struct tg_device device;
 	unsigned long merges_until;
@@ -416,6 +418,19 @@ static inline u64 tg_room_now(const struct tg_data *tg)
 	return unlikely(time_before(jiffies, READ_ONCE(tg->controller.narrow_until))) ?
 		       READ_ONCE(tg->controller.room_narrow) :
 		       READ_ONCE(tg->controller.room);
+}
+
+/*
+ * Return false only if no shard waits until bulk may go (tg_waits_for_bulk()). This is quick: it
+ * visits no shard. So it may return true although no shard waits.
+ */
+static inline bool tg_some_may_wait(const struct tg_data *tg)
+{
+	if (atomic_read(&tg->nr_held))
+		return true;
+	/* Pairs with tg_release(): a CPU that sees the hold's end sees that a shard was woken. */
+	smp_rmb();
+	return time_before(jiffies, READ_ONCE(tg->woken_until));
 }
 
 /* Return whether bulk is charged: urgent requests come, or the device is shared. */

@@ -639,6 +639,61 @@ static void test_deep_beside_shallow(void)
 }
 
 /*
+ * While two processes share a device that keeps up with them, their requests go in runs. Whatever
+ * may limit bulk ends a run, or keeps it from beginning.
+ */
+static void test_runs(void)
+{
+	struct request read = { .cmd_flags = REQ_OP_READ }, write = { .cmd_flags = REQ_OP_WRITE };
+	struct tg_shard *shard = &shards[0];
+	u32 i;
+
+	begin(2, 0);
+	device_is_pressed = false;
+	for (i = 0; i < 2; i++)
+		process_add(&(struct process){
+			.shard = i, .bytes = SZ_4K, .depth = 4, .think_ns = MS / 4,
+		});
+	run(SECOND);
+	while (!shard->run.left || shard->run.tick != jiffies)
+		step();
+	expect("a run lasts", tg_run_lasts(shard, &read), true);
+	expect("a run with a write", tg_run_lasts(shard, &write), false);
+	tg.nr_held.value = 1;
+	expect("a run while bulk waits", tg_run_lasts(shard, &read), false);
+	tg.nr_held.value = 0;
+	tg.woken_until = jiffies + 1;
+	expect("a run while a woken shard waits", tg_run_lasts(shard, &read), false);
+	tg.woken_until = jiffies;
+	tg.controller.probing = true;
+	expect("a run in a probe", tg_run_lasts(shard, &read), false);
+	tg.controller.probing = false;
+	tg.budget.pressed = true;
+	tg.controller.budget = 100000;
+	expect("a run while a budget limits bulk", tg_run_lasts(shard, &read), false);
+	tg.controller.budget = TG_DEPTH_MAX;
+	expect("a run while no budget limits bulk", tg_run_lasts(shard, &read), true);
+	shard->run.tick--;
+	expect("a run of the last tick", tg_run_lasts(shard, &read), false);
+
+	tg.controller.room = 400000;
+	tg.controller.room_due = jiffies + 1;
+	shards[1].device.bulk.sent += 300000 - tg_bulk_inside(&tg);
+	tg_run_begin(shard);
+	expect("the length of a run, in ns: a quarter of the room that is left", shard->run.left,
+	       25000);
+	tg.controller.room = 300000;
+	tg_run_begin(shard);
+	expect("the length of a run without room", shard->run.left, 0);
+	tg.controller.room = TG_DEPTH_MAX;
+	tg_run_begin(shard);
+	expect("the length of a run with any room, in ns", shard->run.left, 250000);
+	tg.controller.room_due = jiffies;
+	tg_run_begin(shard);
+	expect("the length of a run while bulk is timed", shard->run.left, 0);
+}
+
+/*
  * The requests of one process never come back, and fill the room. Then another process sends a
  * request every 100 ms. Once 25 of them have come back, it has the device for itself. If a submitter
  * shared the device for as long as it holds tags, it would go on like that. If sharing lasted until
@@ -1878,6 +1933,7 @@ int main(int argc, char **argv)
 	begin_tests(argc, argv);
 	RUN(test_guaranteed_share());
 	RUN(test_deep_beside_shallow());
+	RUN(test_runs());
 	RUN(test_stuck_submitter());
 	RUN(test_alone_after_all());
 	RUN(test_idle_ends_sharing());

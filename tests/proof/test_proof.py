@@ -72,8 +72,8 @@ OUTSIDE = {
     ): "a sample; it decides no hold",
     ("main.c", "tg_exit_sched", "WARN_ON_ONCE(atomic_read(&tg->nr_held));"): "no request is left",
     ("core.c", "tg_waits_for_bulk", "smp_rmb();"): "which of several shards goes first",
-    ("core.c", "tg_some_may_wait", "if (atomic_read(&tg->nr_held))"): "as the last one",
-    ("core.c", "tg_some_may_wait", "smp_rmb();"): "as the last one",
+    ("triage.h", "tg_some_may_wait", "if (atomic_read(&tg->nr_held))"): "as the last one",
+    ("triage.h", "tg_some_may_wait", "smp_rmb();"): "as the last one",
     ("core.c", "tg_watch_others", "smp_mb();"): "as the next two",
     ("core.c", "tg_watch_others", "if (atomic_read(&shard->tg->nr_held))"): (
         "other shards go sooner; each has a watchdog of its own"

@@ -326,7 +326,7 @@ static void begin(unsigned int nr_shards, u32 pace)
 		},
 		.costs.window_until = LONG_MAX,
 		.controller = { .budget = TG_DEPTH_MAX, .alone = 80000, .room = 500000,
-				.room_had = 500000 },
+				.room_had = 500000, .room_due = LONG_MAX },
 	};
 	for (i = 0; i < TG_OPS; i++)
 		tg.costs.of[i] = (struct tg_cost)TG_COST_GUESS_FLASH;

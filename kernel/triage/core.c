@@ -617,7 +617,7 @@ struct request *tg_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	 * rate limits hold this shard, so it sends nothing: wake another one.
 	 */
 	if (unlikely(limited)) {
-		/* Pairs with tg_set_held(): a shard held later sees TG_LIMITED, or counts here. */
+		/* Pairs with tg_set_held(): a shard held later sees TG_LIMITED, or is counted. */
 		smp_mb();
 		if (atomic_read(&tg->nr_held) > 1)
 			tg_wake(tg, 1);

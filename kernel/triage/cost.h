@@ -33,7 +33,10 @@ struct tg_cost {
 	u32 per_kib;
 };
 
-/* Bounds of base and slope, in ns. MIN is below any flash's, MAX is above a disk's seek. */
+/*
+ * Bounds of base and slope, in ns. MIN is below those of any flash drive, MAX above the time of a
+ * disk's seek.
+ */
 #define TG_COST_MIN 16u
 #define TG_COST_MAX 100000000u
 

@@ -708,11 +708,11 @@ bool tg_lanes_may_crowd(const struct tg_shard *shard)
 
 /*
  * Return whether a lane crowds the others with requests of a class and of more urgent classes. It
- * does if it has more than an equal part of all requests that are queued on the shard. There is one
- * part for each lane, and one more for a cgroup that shares the device but has none queued. A
- * cgroup with a large part of the device needs more to use it, so it crowds others less until it
- * has as large a part of the requests. The caller holds the shard's lock, or has preemption off,
- * because RCU frees the lane.
+ * does if it has more than one of n + 1 equal parts of the shard's queued requests: one part for
+ * each of the n lanes, and one for a cgroup that shares the device but has none queued. A cgroup
+ * with a large part of the device needs more requests. So it only crowds them less
+ * (TG_CROWDS_LESS) until it has as large a part of the queued requests as of the device. The caller
+ * holds the shard's lock, or has preemption off, because RCU frees the lane.
  */
 enum tg_crowds tg_lane_crowds(const struct tg_shard *shard, const struct tg_lane *lane,
 			      enum prio_class of)

@@ -17,9 +17,9 @@ EXCLUDED = 77
 
 
 def passed_over(release: str, arch: str, folder: Path) -> bool:
-    """Return whether DKMS passes over a kernel. If not, check that its build begins.
+    """Return whether DKMS skips a kernel. If it does not, check that the build begins.
 
-    The build then fails, because the test has no kernel headers.
+    That build fails, because the test has no kernel headers.
     """
     tools.require([DKMS])
     headers = folder / "headers"

@@ -37,8 +37,8 @@ def test_a_scheduler_stands_where_its_figures_put_it(study: Case) -> None:
         assert high == pytest.approx(place.protection.ci95[1])
     assert chart.title.startswith("Worth choosing: prio-basic (")
     assert "\u00a0× alone, 58" in chart.title
-    assert ", bfq (" in chart.title
-    assert chart.title.endswith("100\u00a0% of the background kept)")
+    assert " and bfq (" in chart.title and "none (" not in chart.title
+    assert chart.title.endswith("16.0\u00a0% of the background kept)")
 
 
 def test_the_title_has_the_ratios_of_the_sentences(study: Case) -> None:

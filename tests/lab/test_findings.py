@@ -42,9 +42,9 @@ def test_headline_is_a_choice_and_its_price(tmp_path: Path) -> None:
     assert "what it is under none (" in headline
     assert "backup_sim keeps 58" in headline
     assert re.search(
-        r"; also worth choosing: bfq \(\d+ µs, backup_sim keeps 1\d\.\d %\); none \(", headline
+        r"; also worth choosing: bfq \(\d+ µs, backup_sim keeps 1\d\.\d %\); none keeps ", headline
     )
-    assert headline.endswith("ms, and nothing lost).")
+    assert headline.endswith(" ms for database_sim.")
     others = {detail.split(":")[0]: detail for detail in answer.details}
     assert list(others) == ["mq-deadline", "kyber", "bfq"]
     assert "(higher)" in others["mq-deadline"]
@@ -507,7 +507,8 @@ def test_the_answer_is_whole(tmp_path: Path) -> None:
         rf"Choose prio-basic: database_sim's P99 latency is {US} {INTERVAL}, [\d.]+ × what it is "
         rf"alone and {TIMES} what it is under none \({MS}\); backup_sim keeps {SHARE} of its "
         rf"throughput under none; also worth choosing: bfq \({US}, backup_sim keeps [\d.]+ %\); "
-        rf"none \({MS}, and nothing lost\)\.",
+        rf"none keeps all of the throughput of backup_sim, at a P99 latency of {MS} for "
+        rf"database_sim\.",
         answer.headline,
     )
     kept = rf"; backup_sim keeps {SHARE} of its throughput under none"
@@ -547,7 +548,7 @@ def test_an_answer_over_points_is_whole(tmp_path: Path) -> None:
     assert matches(
         rf"Choose bfq: at the worst of 3 points database_sim's P99 latency under bfq is {times}, "
         rf"under none {times}; under bfq backup_sim keeps at least [\d.]+ % of its throughput "
-        rf"under none; also worth choosing: none \({times}\)\.",
+        rf"under none; none keeps all of the throughput of backup_sim\.",
         answer.headline,
     )
     kept = r"backup_sim keeps at least [\d.]+ % of its throughput under none"
@@ -750,7 +751,7 @@ def test_late_frames_are_answered_by_frames_in_time(tmp_path: Path) -> None:
     )
     assert re.match(
         r"Choose triage: share of late requests [\d.]+ %, total bandwidth 0\.7.* that of none; "
-        r"also worth choosing: none \(share of late requests 6",
+        r"none has share of late requests 6",
         plain(told.headline),
     )
     assert told.details[-1].endswith("; not worth choosing beside triage."), (

@@ -60,7 +60,8 @@ class Choice:
                  Power and Deterministic Rules of Thumb, 1979): the background's bandwidth over the
                  protected job's tail latency. With `judged_by`, power is the product of the gains
                  over the baseline in the judged metrics
-    worth        the schedulers worth choosing, the best in the first goal first
+    worth        the schedulers worth choosing, the best in the first goal first. The baseline is
+                 in this list if no scheduler beats it
     beaten       loser -> a scheduler that beats the loser, from `worth` if possible. The baseline
                  also beats each scheduler that is nowhere visibly better than the baseline
     starving     schedulers under which the protected job completed nothing in some repeat; empty
@@ -75,6 +76,19 @@ class Choice:
     starving: list[str]
     as_baseline: list[str]
     by_means: bool
+
+    @property
+    def others(self) -> list[str]:
+        """Return the schedulers that are also worth choosing, in the order of `worth`.
+
+        The baseline is not among them: to keep it is no choice of a scheduler.
+        """
+        return [name for name in self.worth if name not in (*self.best, BASELINE)]
+
+    @property
+    def offers_baseline(self) -> bool:
+        """Return True if the baseline is not the best, but no scheduler beats it either."""
+        return BASELINE in self.worth and BASELINE not in self.best
 
 
 @dataclass(frozen=True)

@@ -73,18 +73,28 @@ def _choose(view: View, job: str, choice: Choice) -> str:
     told = f"{job}'s {_tail(view)} is {_told(view, row)}{_than_alone(view, row)}"
     if best != BASELINE:
         told += _than_baseline(view, job, best) + _price(view, best)
-    others = [
-        f"{name} {_offer(view, job, name)}" for name in choice.worth if name not in choice.best
-    ]
+    others = [f"{name} {_offer(view, job, name)}" for name in choice.others]
     also = f"; also worth choosing: {'; '.join(others)}" if others else ""
-    return f"Choose {' or '.join(choice.best)}: {told}{also}."
+    baseline = _under_baseline(view, job) if choice.offers_baseline else ""
+    return f"Choose {' or '.join(choice.best)}: {told}{also}{baseline}."
+
+
+def _under_baseline(view: View, job: str) -> str:
+    """Return a clause with what the baseline gives: all throughput, at this tail latency."""
+    latency = f"{_tail(view)} of {view.mean(BASELINE, job, view.tail(job))} for {job}"
+    if not view.background:
+        return f"; {BASELINE} has a {latency}"
+    return f"{_keeps_all(view.background)}, at a {latency}"
+
+
+def _keeps_all(background: list[str]) -> str:
+    """Return a clause that says that the baseline costs the background jobs nothing."""
+    return f"; {BASELINE} keeps all of the throughput of {listed(background)}"
 
 
 def _offer(view: View, job: str, name: str) -> str:
     """Return a scheduler's latency and the bandwidth that the background keeps, in brackets."""
     latency = view.mean(name, job, view.tail(job))
-    if name == BASELINE:
-        return f"({latency}, and nothing lost)"
     kept = [
         f"{background} keeps {percent(ratio)}"
         for background in view.background
@@ -148,12 +158,15 @@ def overall(found: list[View]) -> Answer | None:
     elif best != ranked[-1]:
         headline += f", and at most, under {ranked[-1]}, {worst[ranked[-1]].text}"
     headline += f"; under {best} {price}" if price else ""
-    if choice and (others := [name for name in choice.worth if name not in choice.best]):
+    if choice and choice.others:
         offers = [
             f"{name} ({', '.join([worst[name].text, *_least_of_each(found, name)])})"
-            for name in others
+            for name in choice.others
         ]
         headline += f"; also worth choosing: {'; '.join(offers)}"
+    background = list(dict.fromkeys(job for view in found for job in view.background))
+    if choice and choice.offers_baseline and background:
+        headline += _keeps_all(background)  # the headline has the latency under the baseline
     few = few_repeats(min(view.repeats for view in found))
     if choice.by_means if choice else few and len(ranked) > 1:
         headline = preliminary(headline)

@@ -60,9 +60,9 @@ def _choose(found: Sequence[View], choice: Choice) -> str:
         return f"{choices.none_is_worth(choice)}{under}{by}: {losses}."
     told = _told(found, choice.best[0])
     parts = [told + _gained(found, choice.best[0])] if told else []
-    if others := [name for name in choice.worth if name not in choice.best]:
-        parts.append(f"also worth choosing: {'; '.join(_each(found, others))}")
-    if BASELINE not in choice.worth and base:
+    if choice.others:
+        parts.append(f"also worth choosing: {'; '.join(_each(found, choice.others))}")
+    if BASELINE not in choice.best and base:
         parts.append(f"{BASELINE} has {base}")
     return f"Choose {' or '.join(choice.best)}{by}: {'; '.join(parts)}."
 

@@ -192,7 +192,7 @@ def _protection_title(found: list[Place], view: View) -> str:
     choice = choices.choose([view])
     standing = {place.scheduler: _standing(place, view) for place in found}
     if choice and choice.worth != [BASELINE]:
-        named = [*choice.best, *(name for name in choice.worth if name not in choice.best)]
+        named = [name for name in (*choice.best, *choice.others) if name != BASELINE]
         said = [f"{name} ({standing[name]})" if name in standing else name for name in named]
         worth = "By the means, worth choosing" if choice.by_means else "Worth choosing"
         return f"{worth}: {figures.listed(said)}"

@@ -3,6 +3,7 @@
 
 import json
 import re
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -163,7 +164,7 @@ def test_a_tunable_makes_a_difference_to_its_own_scheduler_alone(setup: plan.Set
         ]
         assert sorted(stands) == sorted(everywhere)
     assert all(name not in run.point for run in runs if run.scheduler != "kyber")
-    written = {f"echo '{run.point[name]}' >" in str(run.job.files["settings"])
+    written = {f"'read_lat_nsec' '{run.point[name]}'" in str(run.job.files["settings"])
                for run in runs if run.scheduler == "kyber"}  # fmt: skip
     assert written == {True}
 
@@ -237,6 +238,38 @@ def test_a_value_cannot_lead_out_of_the_folder(setup: plan.Setup) -> None:
     vary = {"own": listed("../4k", of="own"), "apps": listed(1, of="apps")}
     runs = plan.runs(matrix(setup, vary))
     assert all("/" not in run.id for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("tunable", "value", "told"),
+    [
+        ("exchange", "it's 4", ""),
+        ("exchang", "4", "the scheduler kyber has no tunable exchang; it has: exchange full"),
+        ("full", "abc", "the scheduler kyber refused the value abc for full"),
+    ],
+)
+def test_a_tunable_that_cannot_be_set_is_named(
+    setup: plan.Setup, tmp_path: Path, tunable: str, value: str, told: str
+) -> None:
+    """The test runs the guest's functions with a folder in place of the queue's `iosched`."""
+    folder = tmp_path / "iosched"
+    folder.mkdir()
+    (folder / "exchange").write_text("16")
+    (folder / "full").symlink_to("/dev/full")
+    (tmp_path / "out").mkdir()
+    runs = plan.runs(changed(setup, tunables={"kyber": {tunable: value}}))
+    files = next(run for run in runs if run.scheduler == "kyber").job.files
+    functions = re.findall(r"^(?:fail|tunable_set)\(\) \{\n.*?^\}$", str(files["run"]), re.M | re.S)
+    assert len(functions) == 2
+    (tmp_path / "settings").write_text(str(files["settings"]))
+    script = "\n".join([*functions, ". ./settings", "tunables_set iosched"])
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    reason = tmp_path / "out" / "reason"
+    assert (done.returncode, reason.exists()) == ((1, True) if told else (0, False))
+    if told:
+        assert reason.read_text() == f"{told}\n"
+    else:
+        assert (folder / "exchange").read_text() == f"{value}\n"
 
 
 def test_locks_are_counted_where_cpus_run_at_the_same_time(setup: plan.Setup) -> None:

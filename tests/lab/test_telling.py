@@ -3,12 +3,16 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rich.table import Table
 from rich.text import Text
 from triagelab.base import sources
 from triagelab.commands import listing, telling
+from triagelab.plan import plan
+from triagelab.run import execute
 
 #: A path longer than a terminal's line. By default, rich would wrap it at the space, and take
 #: [bold] and :x: for markup.
@@ -29,6 +33,24 @@ def test_progress_names_each_item_in_one_line(capsys: pytest.CaptureFixture[str]
     with telling.progress(2, 0, quiet=False) as step:
         step(LONG, "done")
     assert capsys.readouterr().out == f"[1/2] {LONG} done\n"
+
+
+def test_the_first_failure_is_told_at_once_with_its_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The progress has a line for each run. All reasons come in full at the end."""
+
+    def ended(name: str, reason: str | None) -> execute.Result:
+        return execute.Result(cast(plan.Run, SimpleNamespace(id=name)), reason, None)
+
+    with telling.progress(3, 0, quiet=False) as step:
+        tell = telling.tells(step)
+        tell(ended("a", None))
+        assert capsys.readouterr().err == ""
+        tell(ended("b", "no such tunable\nIts last lines were:"))
+        assert capsys.readouterr().err == "b failed: no such tunable\n"
+        tell(ended("c", "no such tunable"))
+        assert capsys.readouterr() == ("[3/3] c failed\n", "")
 
 
 def test_prose_beside_tables_is_whole_where_no_terminal_is(

@@ -66,8 +66,22 @@ def progress(
 
 
 def tells(step: Callable[[str, str], None]) -> Callable[[execute.Result], None]:
-    """Return a function that passes a run's result to `step`, the function from progress()."""
-    return lambda result: step(result.run.id, "failed" if result.reason else "done")
+    """Return a function that passes a run's result to `step`, the function from progress().
+
+    At the first run that fails, the function also prints the first line of the reason: if all runs
+    will fail, the user need not wait for the last of them to learn why. At the end, tell_failed()
+    prints all reasons in full.
+    """
+    told = False
+
+    def tell(result: execute.Result) -> None:
+        nonlocal told
+        step(result.run.id, "failed" if result.reason else "done")
+        if result.reason and not told:
+            told = True
+            error.print(f"{result.run.id} failed: {result.reason.splitlines()[0]}", style="red")
+
+    return tell
 
 
 def tell_failed(failed: list[execute.Result]) -> None:

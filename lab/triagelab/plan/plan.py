@@ -258,7 +258,7 @@ def _words(named: Mapping[str, Any]) -> list[str]:
 def _settings(point: Point, scheduler: str) -> str:
     """Return the file `settings` for the script `measure`: shell assignments and two functions."""
     tunables = [
-        f'\techo {_quoted(value)} > "$1/{name}" || return 1'
+        f'\ttunable_set "$1" {_quoted(name)} {_quoted(value)}'
         for name, value in point.tunables.get(scheduler, {}).items()
     ]
     return "\n".join(

@@ -100,6 +100,26 @@ def test_measure_runs_the_plan_of_points(
     assert cli.main(["fit", out, "--machine", "sim"]) == 2
 
 
+def test_measure_resumes_what_was_begun_and_begins_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, bool] = {}
+
+    def called(words: list[str]) -> int:
+        asked[words[0]] = "--resume" in words
+        return 0
+
+    monkeypatch.setattr(run, "called", called)
+    out = tmp_path / "points"
+    words = ["fit", "measure", "--device", "flash", "--machine", "sim", "--allow-write", "--resume"]
+    assert cli.main([*words, "--out", str(out)]) == 2
+    assert f"nothing to resume: {out} does not exist" in capsys.readouterr().err
+    assert not asked
+    (out / "drive-reads").mkdir(parents=True)
+    assert cli.main([*words, "--out", str(out)]) == 0
+    assert asked == {"drive-reads": True, "drive-writes": False}
+
+
 def test_the_points_that_are_measured_suffice_for_a_fit() -> None:
     points = [
         point(int(where["depth"]), bytes=fiofile.size(str(where["bs"])))

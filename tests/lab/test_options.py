@@ -43,3 +43,12 @@ def test_another_experiments_folder_is_none_to_go_on_with(results: Path) -> None
     begun(results / "mixed-hdd-20260104-000000")
     with pytest.raises(RequestError, match="nothing to resume: there is no results/mixed-DATE"):
         options.folder(RESUME, "mixed", "environment.json")
+
+
+def test_a_folder_that_does_not_exist_is_not_begun_by_resume(tmp_path: Path) -> None:
+    """A mistyped --out must not start a whole new measurement."""
+    given = argparse.Namespace(out=tmp_path / "mistyped", resume=True)
+    with pytest.raises(RequestError, match=r"nothing to resume: .*/mistyped does not exist"):
+        options.folder(given, "mixed", "environment.json")
+    given.out.mkdir()  # as after an interruption before the first run
+    assert options.folder(given, "mixed", "environment.json") == given.out

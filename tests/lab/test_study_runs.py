@@ -373,6 +373,7 @@ def test_in_real_time_it_waits_for_who_measures(
     lock = tmp_path / "lock"
     monkeypatch.setattr(places, "REAL_TIME_LOCK", lock)
     waiting = []
+    (tmp_path / "out").mkdir()
 
     def study(then: Callable[[], None]) -> int:
         """Run the study while the lock is held. When it waits, free the lock and call `then`."""

@@ -17,7 +17,7 @@ from triagelab.base.errors import RequestError
 from triagelab.commands import run, telling
 from triagelab.fit import fioresults, fitchart, fitting
 from triagelab.fit.simulator import Simulator
-from triagelab.run import machines
+from triagelab.run import machines, rundir
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +59,16 @@ def _measure(given: argparse.Namespace) -> int:
         raise RequestError("--name is for ./triage fit DIR, after fit measure")
     if given.seconds is not None and given.seconds < 1:
         raise RequestError("--seconds: give 1 or more")
+    if given.resume:
+        rundir.new_folder(given.out, "", resume=True)  # raises an error if the folder is missing
     machine = given.machine or "host"
     status = 0
     for name in ("drive-reads", *(["drive-writes"] if given.allow_write else [])):
         words = [name, "--schedulers", "none", "--repeats", "1", "--machine", machine]
         words += ["--device", given.device, "--out", str(given.out / name)]
         words += ["--vary", f"seconds={given.seconds}"] if given.seconds is not None else []
-        words += ["--resume"] if given.resume else []
+        # An interrupted `fit measure` may not have begun with the writes.
+        words += ["--resume"] if given.resume and (given.out / name).exists() else []
         words += ["--allow-write"] if given.allow_write and machines.kind(machine).is_here else []
         status = max(status, run.called(words))
     if status == 0:

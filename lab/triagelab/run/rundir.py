@@ -51,13 +51,17 @@ def owned(out: Path) -> Iterator[None]:
 def new_folder(out: Path | None, name: str, resume: bool | None = None) -> Path:
     """Return the folder `out`. If it is None, return a path in results/ with `name` and the time.
 
-    Raise RequestError if `out` is a file, or if it has files and `resume` is not True. `resume` is
-    None if the command has no option --resume.
+    Raise RequestError if `out` is a file, if it has files and `resume` is not True, or if it does
+    not exist and `resume` is True. `resume` is None if the command has no option --resume.
     """
     if out is None:
         return Path("results") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     if out.exists() and not out.is_dir():
         raise RequestError(f"--out {out} is a file; give a folder")
+    if resume and not out.exists():
+        raise RequestError(
+            f"nothing to resume: {out} does not exist; to begin there, leave out --resume"
+        )
     if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()) and not resume:
         hint = "" if resume is None else ", or --resume to go on with it"
         raise RequestError(f"--out {out} exists; give another{hint}")

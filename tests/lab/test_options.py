@@ -5,8 +5,9 @@ import argparse
 from pathlib import Path
 
 import pytest
+from triagelab import cli
 from triagelab.base.errors import RequestError
-from triagelab.commands import options
+from triagelab.commands import options, request
 from triagelab.run import rundir
 
 RESUME = argparse.Namespace(out=None, resume=True)
@@ -52,3 +53,19 @@ def test_a_folder_that_does_not_exist_is_not_begun_by_resume(tmp_path: Path) -> 
         options.folder(given, "mixed", "environment.json")
     given.out.mkdir()  # as after an interruption before the first run
     assert options.folder(given, "mixed", "environment.json") == given.out
+
+
+@pytest.mark.parametrize("words", [["study"], ["run", "mixed-priority"]])
+def test_a_folder_with_files_is_refused_before_anything_is_built(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    def prepare(*_: object) -> None:
+        raise AssertionError("prepare() was called")
+
+    monkeypatch.setattr(request, "prepare", prepare)
+    (tmp_path / "file").touch()
+    assert cli.main([*words, "--out", str(tmp_path)]) == 2
+    assert f"--out {tmp_path} exists; give another, or --resume" in capsys.readouterr().err

@@ -75,8 +75,8 @@ def _run(given: argparse.Namespace) -> int:
     machine = given.machine or experiment.machine
     options.require_known(machine, given)
     with places.measuring_alone(machine), places.disk(given, machine) as held:
+        out = _out(given)  # before prepare(), which may build for minutes
         setup, kernel_release = request.prepare(given, experiment, machine, held)
-        out = _out(given)
         with rundir.owned(out):
             return _measure(given, setup, kernel_release, out)
 

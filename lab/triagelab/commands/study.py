@@ -56,8 +56,9 @@ def _study(given: argparse.Namespace) -> int:
     machine = given.machine or "sim"
     options.require_known(machine, given)
     with places.disk(given, machine) as held:
-        parts, left_out = _parts(given, whole, held)
+        # Check the folder before _parts() builds modules and file systems, which takes minutes.
         out = options.folder(given, "study", records.STUDY)
+        parts, left_out = _parts(given, whole, held)
         with rundir.owned(out):
             quick = _to_take_over(given, held, out)
             return _measure_study(given, parts, left_out, quick, out)

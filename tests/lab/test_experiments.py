@@ -170,6 +170,19 @@ def test_a_point_that_makes_no_sense(
         experiments.find("made", vary)
 
 
+def test_the_names_of_a_job_file_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.fio"
+    path.write_text(DEPTHS + "# not ${THIS}\nbs=${SIZE} # nor ${THAT}\n")
+    told = r"has \$\{DEPTH\}, \$\{SIZE\} without a value: add --vary DEPTH=… --vary SIZE=…$"
+    with pytest.raises(RequestError, match=told):
+        experiments.find(str(path))
+    path.write_text(DEPTHS)
+    told = r"did you mean 'DEPTH'\? There are: DEPTH, SCHEDULER\.TUNABLE, cpus"
+    with pytest.raises(RequestError, match=told):
+        experiments.find(str(path), {"DEPTHS": (1, 4)})
+    assert len(experiments.find(str(path), {"DEPTH": (1, 4)}).points) == 2
+
+
 def test_a_mistake_in_an_experiment_is_named(made: Path) -> None:
     path = made / "experiment.toml"
     path.write_text(path.read_text().replace('["bulk"]', '["blk"]'))

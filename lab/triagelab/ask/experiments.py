@@ -390,7 +390,7 @@ def _varied(
             varied[name] = {value: cases[value] for value in values}
             continue
         if name not in own and not _is_used(name, workload, application):
-            raise unknown("name to vary", name, [*own, *_SETTINGS])
+            raise unknown("name to vary", name, [*own, *workload.names, *_SETTINGS])
         varied[name] = _listed(name, values)
     return varied
 
@@ -398,6 +398,8 @@ def _varied(
 def _checked_jobs(experiment: Experiment) -> list[str]:
     """Check the job files of all points with fio; return the names of all points' jobs."""
     files = {file.expanded: file for file in map(experiment.workload_at, experiment.points)}
+    for file in files.values():
+        file.require_values()
     fiofile.check([f for f in files.values() if f.jobs or not experiment.application])
     return list(dict.fromkeys(job for at in experiment.points for job in experiment.jobs_at(at)))
 

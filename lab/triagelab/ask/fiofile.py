@@ -174,6 +174,19 @@ class FioFile:
         """Return every NAME for which the file contains ${NAME}."""
         return _NAME.findall(self.text)
 
+    def require_values(self) -> None:
+        """Raise RequestError if an option contains a ${NAME} that has no value.
+
+        fio would read an empty text there, and its message would not mention NAME.
+        """
+        found = _NAME.findall("\n".join(map(_meant, self.text.splitlines())))
+        known = os.environ | self.values
+        if missing := [name for name in dict.fromkeys(found) if name not in known]:
+            raise RequestError(
+                f"{self.path} has {', '.join(f'${{{name}}}' for name in missing)} without a value: "
+                f"add {' '.join(f'--vary {name}=…' for name in missing)}"
+            )
+
     def check(self) -> None:
         """Raise RequestError if fio does not accept the file, or if _require_jobs() refuses it.
 

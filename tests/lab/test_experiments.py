@@ -160,7 +160,7 @@ def test_on_hardware_nothing_is_set_that_only_models_have(made: Path) -> None:
     [
         ({"prio": ("sett",)}, "unknown value of prio 'sett': did you mean 'set'"),
         ({"aps": (1,)}, "unknown name to vary 'aps': did you mean 'apps'"),
-        ({"apps": ("many",)}, "is no plain number"),
+        ({"apps": ("many",)}, "is not a plain number"),
     ],
 )
 def test_a_point_that_makes_no_sense(

@@ -118,7 +118,7 @@ def test_fio_writes_numbers_in_more_ways_than_one(
 )
 def test_a_number_that_fio_would_calculate_is_refused(tmp_path: Path, line: str) -> None:
     """If the lab read a priority otherwise than fio does, it could protect the wrong job."""
-    with pytest.raises(RequestError, match=r"is no plain number; write one like 4 or 0x4"):
+    with pytest.raises(RequestError, match=r"is not a plain number; write one like 4 or 0x4"):
         read(tmp_path, f"[a]\nrw=read\n{line}\n")
 
 
@@ -199,7 +199,9 @@ def test_a_time_is_read_as_fio_reads_it(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["5min", "5sec", "0x10", "1.5", "1:30", "+5", "5 s", "-1", "1ns"])
 def test_a_time_that_fio_reads_as_nobody_expects_is_refused(tmp_path: Path, text: str) -> None:
     (job,) = read(tmp_path, f"[a]\nrw=read\nruntime={text}\n").jobs
-    with pytest.raises(RequestError, match=r"is no plain time; write one like 5, 5s, 5000ms or 1m"):
+    with pytest.raises(
+        RequestError, match=r"is not a plain time; write one like 5, 5s, 5000ms or 1m"
+    ):
         job.time_us("runtime", 0)
 
 
@@ -210,7 +212,7 @@ def test_a_size_is_read_as_fio_reads_it(tmp_path: Path, text: str) -> None:
 
 def test_a_size_that_is_less_than_it_seems_is_refused(tmp_path: Path) -> None:
     assert of_fio(tmp_path, "bs", "4kib") == 4000
-    with pytest.raises(ValueError, match="'4kib' is no plain size"):
+    with pytest.raises(ValueError, match="'4kib' is not a plain size"):
         fiofile.size("4kib")
 
 
@@ -226,7 +228,7 @@ def test_no_option_has_another_name_that_the_lab_does_not_know() -> None:
 
 @pytest.mark.parametrize("line", ["[a;b]", "[]", "[a", "[a] x", "[[a]]"])
 def test_a_section_that_fio_would_call_otherwise_is_refused(tmp_path: Path, line: str) -> None:
-    with pytest.raises(RequestError, match=r"names no job: write \[name\]"):
+    with pytest.raises(RequestError, match=r"does not name a job: write \[name\]"):
         read(tmp_path, f"{line}\nrw=read\n")
 
 

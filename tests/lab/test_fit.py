@@ -265,10 +265,10 @@ def test_two_drives_in_one_folder_are_refused(tmp_path: Path) -> None:
         ([job() | {"error": 5}], "error 5"),
         ([job() | {"job options": {}}], "does not say what it did"),
         ([job(IDLE)], "nothing was done"),
-        ([job(iodepth="2k")], "'2k' is no plain number"),
-        ([job(numjobs="$ncpus")], "'\\$ncpus' is no plain number"),
-        ([job(bs="4ki")], "'4ki' is no plain size"),
-        ([job(bs=None)], "'None' is no plain size"),
+        ([job(iodepth="2k")], "'2k' is not a plain number"),
+        ([job(numjobs="$ncpus")], "'\\$ncpus' is not a plain number"),
+        ([job(bs="4ki")], "'4ki' is not a plain size"),
+        ([job(bs=None)], "'None' is not a plain size"),
         ([job(iodepth="0")], "depth is 0"),
         ([job(bs="0")], "bytes is 0"),
         ([job(bs="1000")], "1000 bytes"),
@@ -308,22 +308,22 @@ def test_a_folder_of_nothing_but_other_loads_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"jobs": {"a": 1}}, "no whole result"),
-        ({"jobs": 1}, "no whole result"),
-        ({"jobs": [None]}, "no whole result"),
-        ({"jobs": [{"job options": ["rw"]}]}, "no whole result"),
-        ({"jobs": [job()], "global options": None}, "no whole result"),
+        ({"jobs": {"a": 1}}, "not a complete result"),
+        ({"jobs": 1}, "not a complete result"),
+        ({"jobs": [None]}, "not a complete result"),
+        ({"jobs": [{"job options": ["rw"]}]}, "not a complete result"),
+        ({"jobs": [job()], "global options": None}, "not a complete result"),
         ({"jobs": [{"job options": {"rw": "read"}}]}, r"missing @ \$\.jobs\[0\]\.read"),
         ({"jobs": [job({"iops": "abc"})]}, r"a number is expected @ \$\.jobs\[0\]\.read\.iops"),
         ({"jobs": [job(READ | {"iops": "100"})]}, "a number is expected"),
         ({"jobs": [job(READ | {"iops": True})]}, "a number is expected"),
-        ({"jobs": [job(READ | {"iops": -1})]}, "-1 is no possible number"),
-        ({"jobs": [job(READ | {"iops": math.nan})]}, "nan is no possible number"),
-        ({"jobs": [job(READ | {"iops": 10**400})]}, "no whole result"),
-        ({"jobs": [job(READ | {"lat_ns": "abc"})]}, "no whole result"),
-        ({"jobs": [job(READ | {"lat_ns": 5})]}, "no whole result"),
-        ({"jobs": [job(READ | {"slat_ns": {"mean": math.nan}})]}, "nan is no possible number"),
-        ({"jobs": [job(READ | {"slat_ns": {"mean": math.inf}})]}, "inf is no possible number"),
+        ({"jobs": [job(READ | {"iops": -1})]}, "-1 is not a possible number"),
+        ({"jobs": [job(READ | {"iops": math.nan})]}, "nan is not a possible number"),
+        ({"jobs": [job(READ | {"iops": 10**400})]}, "not a complete result"),
+        ({"jobs": [job(READ | {"lat_ns": "abc"})]}, "not a complete result"),
+        ({"jobs": [job(READ | {"lat_ns": 5})]}, "not a complete result"),
+        ({"jobs": [job(READ | {"slat_ns": {"mean": math.nan}})]}, "nan is not a possible number"),
+        ({"jobs": [job(READ | {"slat_ns": {"mean": math.inf}})]}, "inf is not a possible number"),
         ({"jobs": [job() | {"error": "x"}]}, "a whole number is expected"),
         ({"jobs": [job() | {"error": 0.5}]}, "a whole number is expected"),
         ({"jobs": [{"job options": {"rw": "read"}, "read": READ, "write": IDLE}]}, "groupid"),
@@ -513,7 +513,7 @@ def test_as_many_depths_as_the_message_names_suffice(
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="has no result of fio"):
         fioresults.read(tmp_path)
-    with pytest.raises(RequestError, match="is no folder"):
+    with pytest.raises(RequestError, match="is not a folder"):
         fioresults.read(tmp_path / "missing")
     result(tmp_path, "one", job())
     assert cli.main(["fit", str(tmp_path), "--out", str(tmp_path / "it.toml")]) == 2

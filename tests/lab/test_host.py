@@ -139,7 +139,7 @@ def refused(disk: disks.Disk, may_write: bool = False) -> str:
 def test_what_is_no_disk() -> None:
     with pytest.raises(RequestError, match=r"/dev/no: No such file.*whole disks here"):
         disks.find("/dev/no")
-    with pytest.raises(RequestError, match="is no block device"):
+    with pytest.raises(RequestError, match="is not a block device"):
         disks.find("/dev/null")
 
 

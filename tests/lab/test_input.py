@@ -79,6 +79,13 @@ def test_a_message_about_an_unknown_name_is_of_sentences(
     assert str(unknown("scheduler", name, ["kyber", "bfq", "kyber"])) == said
 
 
+@pytest.mark.parametrize(("name", "near"), [("nosuch", None), ("nome", "none"), ("mq", None)])
+def test_only_a_similar_name_is_proposed(name: str, near: str | None) -> None:
+    said = str(errors.unknown("scheduler", name, ["bfq", "kyber", "mq-deadline", "none"]))
+    found = re.search("did you mean '(.*?)'", said)
+    assert (found and found[1]) == near
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -162,14 +162,14 @@ def test_a_damaged_kernel_is_refused(damaged: bytes, how: str, tmp_path: Path) -
 def test_a_kernel_cut_within_its_header_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "vmlinuz"
     path.write_bytes(image(gzip.compress(ELF))[:size])
-    with pytest.raises(RequestError, match="no Linux kernel"):
+    with pytest.raises(RequestError, match="not a Linux kernel"):
         kernels.find(str(path))
 
 
 def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "vmlinuz"
     path.write_bytes(b"hello" * 500)
-    with pytest.raises(RequestError, match="no Linux kernel"):
+    with pytest.raises(RequestError, match="not a Linux kernel"):
         kernels.find(str(path))
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from triagelab.base import metrics
 from triagelab.base.errors import LabError
 from triagelab.base.metrics import Of
+from triagelab.commands import report as command
 from triagelab.judge import measured
 from triagelab.measure import samples, summary
 from triagelab.report import report
@@ -120,6 +121,13 @@ def test_writing_again_changes_nothing(study: Path) -> None:
     before = [(study / name).read_bytes() for name in ("summary.json", "report.html")]
     report.write(measured.read(study))
     assert [(study / name).read_bytes() for name in ("summary.json", "report.html")] == before
+
+
+def test_the_reports_path_is_told_as_the_user_gave_the_folder(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.tell(study)
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {study / 'report.html'}"
 
 
 def test_what_is_written_again_is_there_whole_until_the_new_is(tmp_path: Path) -> None:
@@ -254,7 +262,10 @@ def test_table_has_a_line_for_each_scheduler(study: Path) -> None:
     assert "Choose prio-basic: database_sim's P99" in text
     said = " ".join(text.split())
     assert "95 % interval of each figure by itself" in said
-    assert "verdicts on all comparisons together, 5 % of reports have a false one" in said
+    assert (
+        "verdicts on all comparisons together, at most about 5 % of reports have a false one"
+        in said
+    )
 
 
 def test_table_compares_only_with_a_baseline(made: dict[str, Path]) -> None:

@@ -74,7 +74,7 @@ def test_a_fifo_or_a_link_in_its_place_is_told_and_not_waited_for(folder: Path) 
     """A FIFO, link or folder in place of a lock is an error: in /tmp, any user may put it there."""
     lock, other = folder / "lock", folder / "other"
     os.mkfifo(lock)
-    with pytest.raises(LabError, match="is no file"), files.exclusive(lock, "taken"):
+    with pytest.raises(LabError, match="is not a regular file"), files.exclusive(lock, "taken"):
         pass
     lock.unlink()
     lock.symlink_to(other)

@@ -82,9 +82,9 @@ def test_a_flush_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "is no trace: it has no line"),
-        ("# a comment\n\n", "is no trace: it has no line"),
-        ("fio version 2 iolog\n/dev/sda read 0 4096\n", "is no trace"),
+        ("", "is not a trace: it has no line"),
+        ("# a comment\n\n", "is not a trace: it has no line"),
+        ("fio version 2 iolog\n/dev/sda read 0 4096\n", "is not a trace"),
         (ALIBABA + "4,R,0,512,9000\n", "requests of 2 devices (3, 4"),
         (IOLOG.partition("40 ")[0], "has no request"),
         ("1,h,0,Erase,0,512,1\n" * 2, "has no request; left out: lines that are not as in a CSV"),
@@ -235,7 +235,7 @@ def test_an_option_of_a_replay_that_cannot_be_read_is_refused(tmp_path: Path, li
     written(tmp_path, MSR)
     job = tmp_path / "job.fio"
     job.write_text(f"[t]\nread_iolog=trace\n{line}\n")
-    with pytest.raises(RequestError, match=f"job t: {line}: .* is no plain"):
+    with pytest.raises(RequestError, match=f"job t: {line}: .* is not a plain"):
         traces.files(fiofile.read(job), ("t",), devices.find("flash", {}))
 
 

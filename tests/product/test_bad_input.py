@@ -45,7 +45,7 @@ def job(tmp_path: Path) -> Path:
         (["study", "--machine", "simm"], "did you mean 'sim'"),
         (["study", "--quick", "--repeats", "0"], "expected 1 or more"),
         (["study", "--machine", "vm", "--dask", "tcp://localhost:1"], "--dask is for sim"),
-        (["report", "/no/such"], "no run directory"),
+        (["report", "/no/such"], "not a run directory"),
         (["verify", "kybr"], "did you mean 'kyber'"),
         (["verify", "kyber", "--check", "02-clas-order"], "did you mean '02-class-order'"),
         (["verify", "kyber", "--kernel", "runing", "--debug"], "unknown kernel 'runing-debug'"),

@@ -164,7 +164,7 @@ class FioFile:
 
     @property
     def jobs(self) -> list[Section]:
-        """Return the sections that are jobs. A section with numjobs=0 is no job."""
+        """Return the sections that are jobs. A section with numjobs=0 is not a job."""
         return [
             section for section in self.sections if section.name != GLOBAL and section.processes
         ]
@@ -207,7 +207,7 @@ class FioFile:
 
     def _require_jobs(self) -> None:
         """Raise RequestError if the file has no job, or a job that fio would run wrongly."""
-        urgencies = [job.urgency for job in self.jobs]  # raises if a priority is no plain number
+        urgencies = [job.urgency for job in self.jobs]  # raises if a priority is not a plain number
         if not urgencies:
             raise RequestError(f"{self.path} defines no job: it needs a section like [my_job]")
         for job in self.jobs:
@@ -313,7 +313,7 @@ def number(text: str) -> int:
         return int(text, 16)
     if re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
-    raise ValueError(f"'{text}' is no plain number")
+    raise ValueError(f"'{text}' is not a plain number")
 
 
 #: A unit of time -> its length in µs. A time without a unit is in seconds.
@@ -337,7 +337,7 @@ def time_us(text: str) -> int:
     """
     found = re.fullmatch(r"([0-9]{1,9})([a-z]*)", text.lower())
     if found is None or found[2] not in _TIME_UNITS_US:
-        raise ValueError(f"'{text}' is no plain time")
+        raise ValueError(f"'{text}' is not a plain time")
     return int(found[1]) * _TIME_UNITS_US[found[2]]
 
 
@@ -351,7 +351,7 @@ def size(text: str) -> int:
     """
     found = re.fullmatch(r"([0-9]{1,9})([kmg]?)b?", text.lower())
     if found is None:
-        raise ValueError(f"'{text}' is no plain size; write one like 4096 or 4k")
+        raise ValueError(f"'{text}' is not a plain size; write one like 4096 or 4k")
     return int(found[1]) * _SIZE_UNITS[found[2]]
 
 
@@ -384,7 +384,9 @@ def _parse(path: Path, text: str) -> list[Section]:
         if line.startswith("["):
             match = _SECTION.fullmatch(line)
             if match is None:
-                raise RequestError(f"{path}: '{line}' names no job: write [name], and nothing more")
+                raise RequestError(
+                    f"{path}: '{line}' does not name a job: write [name], and nothing more"
+                )
             # fio takes every section whose name begins with "global" for a global one.
             names.append(GLOBAL if match[1].startswith(GLOBAL) else match[1])
             lines.append([])

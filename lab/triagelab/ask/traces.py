@@ -67,7 +67,8 @@ class Trace:
 def read(path: Path) -> Trace:
     """Read a trace. Lines that cannot be replayed are left out, and counted in the notes.
 
-    Raise RequestError if the file is no trace, has no request, or has requests of several devices.
+    Raise RequestError if the file is not a trace, has no request, or has requests of several
+    devices.
     """
     requests: list[Request] = []
     left_out: Counter[str] = Counter()
@@ -128,13 +129,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _format(path: Path, number: int, line: str) -> "_Format":
     """Return the format of the trace in `path`, from its first line and the line's number."""
     if not number:
-        raise RequestError(f"{path} is no trace: it has no line")
+        raise RequestError(f"{path} is not a trace: it has no line")
     for each in _FORMATS:
         if each.begins.match(line):
             return each
     raise RequestError(
-        f"{path} is no trace: line {number} is none of a CSV of MSR Cambridge or Alibaba, of "
-        "blkparse's text, or of fio's iolog version 3"
+        f"{path} is not a trace: line {number} is not from a CSV of MSR Cambridge or Alibaba, "
+        "from blkparse's text, or from fio's iolog version 3"
     )
 
 

@@ -8,6 +8,10 @@ made no sense.
 import difflib
 from collections.abc import Iterable
 
+#: The least similarity of a name that unknown() proposes: 0 to 1, as of difflib. With 0.4, the lab
+#: took 'nosuch' for 'none'.
+_ALIKE = 0.55
+
 
 class LabError(Exception):
     """A failure. The message names the fault and the next step."""
@@ -24,6 +28,6 @@ class RequestError(LabError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
     """Return the error for an unknown name; its message proposes the most similar known name."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE)
     hint = f": did you mean '{near[0]}'?" if near else "."
     return RequestError(f"unknown {kind} '{name}'{hint} There are: {', '.join(names) or 'none'}.")

@@ -78,7 +78,7 @@ def exclusive(
     """Hold a lock on `path`; raise LabError with `message` if another process holds it.
 
     If `waiting` is given, call it and wait for the lock instead. Raise LabError if `path` cannot be
-    opened or is no regular file.
+    opened or is not a regular file.
 
     The file may belong to another user, so open it for reading only, which is enough for a lock.
     Create the file in a separate step: in /tmp the kernel refuses O_CREAT on another user's
@@ -95,7 +95,7 @@ def exclusive(
         raise LabError(f"{path} cannot be locked: {error.strerror}; remove it") from error
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise LabError(f"{path} is no file, which it must be to be locked; remove it")
+            raise LabError(f"{path} is not a regular file, so the lab cannot lock it; remove it")
         if not _try_lock(handle):
             if waiting is None:
                 raise LabError(message)

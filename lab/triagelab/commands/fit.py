@@ -25,20 +25,28 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory", metavar="DIR|measure", type=Path, help="measure: take the results first"
     )
-    parser.add_argument("--name", help="of the drive; else that of the folder")
+    parser.add_argument("--name", help="the drive's name (default: the folder's)")
     parser.add_argument(
         "--out",
         metavar="FILE|DIR",
         type=Path,
-        help="else drives/NAME.toml; of measure the folder for the results",
+        help="the drive's file (default: drives/NAME.toml); for measure, the results' folder",
     )
-    parser.add_argument("--machine", help="measure: host unless it says otherwise")
-    parser.add_argument("--device", metavar="D", help="measure: which, with host a disk, /dev/X")
+    parser.add_argument("--machine", help="for measure: host (the default), vm or sim")
     parser.add_argument(
-        "--allow-write", action="store_true", help="measure: writes too, over what the disk holds"
+        "--device", metavar="D", help="for measure: the device to measure; with host a disk, /dev/X"
     )
-    parser.add_argument("--seconds", metavar="N", type=int, help="measure: each point for so long")
-    parser.add_argument("--resume", action="store_true", help="measure: go on with what --out has")
+    parser.add_argument(
+        "--allow-write",
+        action="store_true",
+        help="for measure: measure writes too; they overwrite the disk",
+    )
+    parser.add_argument(
+        "--seconds", metavar="N", type=int, help="for measure: seconds for each point"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="for measure: continue what --out has"
+    )
     parser.set_defaults(command=_either)
 
 

@@ -9,7 +9,6 @@ refuses its arguments should answer at once.
 import argparse
 import importlib
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def _report(given: argparse.Namespace) -> int:
         tell_study(given.directory)
         return 0
     if not (given.directory / "environment.json").is_file():
-        raise RequestError(f"{given.directory} is no run directory: it has no environment.json")
+        raise RequestError(f"{given.directory} is not a run directory: it has no environment.json")
     tell(given.directory)
     return 0
 
@@ -55,7 +54,7 @@ def tell(out: Path, as_json: bool = False) -> None:
         sys.stdout.write(text)
         return
     telling.show(report.table(json.loads(text), found.environment))
-    telling.output.print(f"report: {os.path.relpath(path)}")
+    telling.output.print(f"report: {path}")
 
 
 def tell_study(out: Path) -> None:
@@ -65,4 +64,4 @@ def tell_study(out: Path) -> None:
     found = studyreport.read(out)
     path = studyreport.write(out, found)
     telling.show(studyreport.table(out, found))
-    telling.output.print(f"report: {os.path.relpath(path)}")
+    telling.output.print(f"report: {path}")

@@ -16,8 +16,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
     parser.add_argument("experiment", metavar="NAME|JOB.fio", help="see ./triage list")
     parser.add_argument("--quick", action="store_true", help="the experiment's quick variant")
-    parser.add_argument("--schedulers", metavar="A,B", help="which, in place of the experiment's")
-    parser.add_argument("--repeats", metavar="N", type=int, help="in place of the experiment's")
+    parser.add_argument(
+        "--schedulers", metavar="A,B", help="schedulers to run instead of the experiment's"
+    )
+    parser.add_argument("--repeats", metavar="N", type=int, help="instead of the experiment's")
     parser.add_argument(
         "--vary",
         metavar="NAME=A,B",
@@ -55,7 +57,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="device.SETTING=N, model.PARAMETER=N or SCHEDULER.TUNABLE=VALUE; may be repeated",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/NAME-DATE")
-    parser.add_argument("--resume", action="store_true", help="continue the run directory --out")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue --out; without --out, the newest run directory of this experiment",
+    )
     parser.add_argument("--json", action="store_true", help="print summary.json instead of a table")
     options.add_dask(parser)
     parser.set_defaults(command=_run)

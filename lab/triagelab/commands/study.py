@@ -34,7 +34,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="every question in 26 min, with fewer points and repeats",
     )
-    parser.add_argument("--schedulers", metavar="A,B", help="instead of the study's")
+    parser.add_argument(
+        "--schedulers", metavar="A,B", help="schedulers to run instead of the study's"
+    )
     parser.add_argument("--repeats", metavar="N", type=int, help="instead of the study's")
     parser.add_argument("--machine", help="instead of the experiments': sim, vm, host")
     parser.add_argument(
@@ -45,7 +47,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     options.add_kernel(parser, default=None)
     parser.add_argument("--out", metavar="DIR", type=Path, help="default: results/study-DATE")
-    parser.add_argument("--resume", action="store_true", help="continue the study in --out")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the study in --out; without --out, the newest study",
+    )
     options.add_dask(parser)
     parser.set_defaults(command=_study, module=[], set=[], vary=[], cpus=None)
 

@@ -125,7 +125,7 @@ def _number(value: Any, kind: type[float]) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, kind)):
         raise ValueError(f"a {'whole ' if kind is int else ''}number is expected")
     if not 0 <= value < math.inf:
-        raise ValueError(f"{value} is no possible number")
+        raise ValueError(f"{value} is not a possible number")
     return kind(value)
 
 
@@ -172,7 +172,7 @@ def read(folder: Path) -> Found:
     results of two drives.
     """
     if not folder.is_dir():
-        raise RequestError(f"{folder} is no folder")
+        raise RequestError(f"{folder} is not a folder: give the one with fio's results")
     submissions: dict[str, float] = {}
     left_out: list[str] = []
     measured: dict[str, list[tuple[str, Point]]] = {}
@@ -221,7 +221,7 @@ def _result(path: Path) -> _Result | None:
             if isinstance(error, BaseValidationError)
             else [str(error)]
         )
-        raise RequestError(f"{path} is no whole result of fio: {why[0]}") from error
+        raise RequestError(f"{path} is not a complete result of fio: {why[0]}") from error
 
 
 def _wrong(error: BaseException, _: Any) -> str:

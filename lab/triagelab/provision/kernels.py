@@ -94,7 +94,7 @@ def release_of(image: bytes) -> str:
     """Return the release (`uname -r`) from a bzImage's boot protocol header."""
     if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_END:
         raise RequestError(
-            "that is no Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file"
+            "that is not a Linux kernel image (bzImage) for x86; give --kernel a vmlinuz file"
         )
     (offset,) = struct.unpack_from("<H", image, 0x20E)
     text = image[offset + 0x200 :].split(b"\0", 1)[0].decode("ascii", "replace")

@@ -18,10 +18,10 @@ BUILD = sources.ROOT / "build"
 
 
 def require_built_for(module: Path, kernel: Kernel) -> None:
-    """Raise RequestError if `module` is no kernel module, or was built for another kernel."""
+    """Raise RequestError if `module` is not a kernel module, or was built for another kernel."""
     found = re.search(rb"\0vermagic=(\S+)", module.read_bytes())
     if found is None:
-        raise RequestError(f"{module} is no kernel module")
+        raise RequestError(f"{module} is not a kernel module: it has no vermagic")
     release = found[1].decode(errors="replace")
     if release != kernel.release:
         raise RequestError(

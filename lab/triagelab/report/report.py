@@ -41,7 +41,8 @@ POINTS_SHOWN = 3  # with more, the page folds each point, and the terminal print
 LEGEND = (
     "[ ] 95 % interval of each figure by itself. ↓ lower, ↑ higher, = no difference seen, "
     "~ difference not certain, ? too few repeats to tell, ∅ nothing completed in some: verdicts "
-    "on all comparisons together, 5 % of reports have a false one where nothing differs."
+    "on all comparisons together, at most about 5 % of reports have a false one where nothing "
+    "differs."
 )
 SIGNS = {LOWER: "↓", HIGHER: "↑", NO_DIFFERENCE: "=", NOT_CERTAIN: "~", NOT_ENOUGH: "?"}
 STARVED = "∅"

@@ -112,7 +112,7 @@ def find(name: str) -> Disk:
     except OSError as error:
         raise RequestError(f"{name}: {error.strerror}; {_whole_disks()}") from None
     if not stat.S_ISBLK(status.st_mode):
-        raise RequestError(f"{name} is no block device; {_whole_disks()}")
+        raise RequestError(f"{name} is not a block device; {_whole_disks()}")
     folder = Path(f"/sys/dev/block/{_number(status.st_rdev)}").resolve()
     if (folder / "partition").exists():
         raise RequestError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of the lab's C programs: each is compiled once.
+"""Tests of the lab's C programs: the lab compiles each program once.
 
-A cache folder with a space or a colon in its path is refused: LD_PRELOAD is split at both.
-The loader would not find a library in such a folder, and would only warn.
+The lab refuses a cache folder whose path has a space or a colon. The loader splits LD_PRELOAD at
+both characters, so it would not find a library in such a folder, and would only warn.
 """
 
 from pathlib import Path

@@ -228,7 +228,10 @@ class Drive:
 
     @property
     def error_text(self) -> str:
-        """Return a line with the median and the worst errors of each role in `errors`."""
+        """Return the model's errors as a line of text.
+
+        For each role, the line has the median error and the worst error of each figure.
+        """
         roles = []
         for role, errors in self.errors.items():
             each = (f"{kind} {low:g}/{high:g} %" for kind, (low, high) in errors.items())

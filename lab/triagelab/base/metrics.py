@@ -393,5 +393,8 @@ def _part(name: str) -> Metric:
 
 
 def unit(name: str) -> Unit:
-    """Return the unit called `name`; if no metric has it, a unit that reports do not scale."""
+    """Return the unit called `name`.
+
+    If no metric has this unit, return a unit without larger and smaller ones.
+    """
     return _UNITS.get(name) or Unit(name, ((1, name),))

@@ -162,7 +162,7 @@ class Found:
 
 
 class _LeftOutError(Exception):
-    """A job gives no point; the text says why."""
+    """The error for a job that no point can be made of. The message is the reason."""
 
 
 def read(folder: Path) -> Found:

@@ -37,7 +37,10 @@ def write(out: Path, found: dict[str, Measured]) -> Path:
 
 
 def read(out: Path) -> dict[str, Measured]:
-    """Read the measurements of each measure with a finished run, in the study's order."""
+    """Return measure -> its measurements, in the study's order.
+
+    Leave out a measure that has no finished run.
+    """
     folders = {measure.name: out / measure.name for measure in study.load().measures}
     return {
         name: measured.read(folder)

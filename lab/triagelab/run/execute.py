@@ -164,9 +164,11 @@ def write_down(run: Run, folder: Path, reason: str | None, boot_s: float | None)
 
 
 def take_over(was: Path, run: Run, folder: Path) -> None:
-    """Rename the folder `was` of an earlier plan's run to `folder`, and adapt run.json to `run`.
+    """Make an earlier plan's run part of a new plan: rename its folder, and adapt its run.json.
 
-    `run` is the same run in the new plan. There it may have another name or more points.
+    was     the run's folder in the earlier plan
+    run     the same run in the new plan, where it may have another name or more points
+    folder  the run's folder in the new plan
     """
     record = was / "run.json"
     if record.exists():

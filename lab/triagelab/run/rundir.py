@@ -209,7 +209,7 @@ def conclude(planned: list[plan.Run], out: Path) -> None:
 
 
 def _by_size(value: str) -> tuple[int, str]:
-    """Return a sort key: texts that are no numbers come first, then numbers by their values."""
+    """Return a sort key: texts that are not numbers come first, then numbers by value."""
     return int(value) if value.isdecimal() else -1, value
 
 

@@ -288,11 +288,13 @@ static bool tg_limit_is_used(const struct tg_data *tg, const struct tg_parts *pa
 
 /*
  * Return whether a shard sends bulk to the device now: it has sent some since it was last held, has
- * more, and its driver takes all that it sends.
+ * more, and its driver takes all that it sends. A backlog of HIGH alone is not bulk.
  */
 static bool tg_sends_bulk(const struct tg_shard *shard)
 {
 	return READ_ONCE(shard->sends) && READ_ONCE(shard->nr_backlog) &&
+	       (READ_ONCE(shard->counts[PRIO_CLASS_NORMAL].queued) ||
+		READ_ONCE(shard->counts[PRIO_CLASS_LOW].queued)) &&
 	       list_empty_careful(&READ_ONCE(shard->hctx)->dispatch);
 }
 

@@ -294,6 +294,18 @@ static inline bool tg_bulk_may_go(const struct tg_shard *shard)
 	return tg_bulk_may_go_limited(shard);
 }
 
+/* Return the cost of a request on flash, in ns. */
+static inline u32 tg_cost_on_flash(const struct tg_data *tg, const struct request *rq)
+{
+	const struct tg_cost *of = &tg->costs.of[tg_op(rq)];
+	const struct tg_cost cost = {
+		.base = READ_ONCE(of->base),
+		.per_kib = READ_ONCE(of->per_kib),
+	};
+
+	return tg_cost_of(&cost, tg_moves_data(rq) ? blk_rq_bytes(rq) : 0, true);
+}
+
 /*
  * Return whether something ends runs of bulk, or keeps them from beginning: bulk waits on a shard,
  * the budget limits bulk, or a probe keeps it out.
@@ -305,13 +317,17 @@ static inline bool tg_runs_end(const struct tg_data *tg)
 		READ_ONCE(tg->controller.budget) < TG_DEPTH_MAX);
 }
 
-/* Return whether a shard's only request, which is bulk, may go in the shard's run (tg_run). */
+/*
+ * Return whether a shard's only request, which is bulk, may go in the shard's run (tg_run). A
+ * request that is too large for the rest of the run does not: if all shards sent one, the device
+ * would have many times its room.
+ */
 static inline bool tg_run_lasts(const struct tg_shard *shard, const struct request *rq)
 {
 	const unsigned long now = jiffies;
 
 	return shard->run.left && shard->run.tick == now && tg_op(rq) == TG_READ &&
-	       !tg_runs_end(shard->tg);
+	       tg_cost_on_flash(shard->tg, rq) <= shard->run.left && !tg_runs_end(shard->tg);
 }
 
 /* Record that a request goes in a shard's run, so that tg_bulk_charge() is not called for it. */
@@ -322,6 +338,7 @@ static inline void tg_run_take(struct tg_shard *shard, struct request *rq)
 	lockdep_assert_held(&shard->lock);
 
 	tag->charged = true;
+	/* The cost may have been learnt anew since tg_run_lasts(). */
 	shard->run.left -= min(shard->run.left, tag->cost);
 	tg_bulk_average(&shard->tg->budget, tag->cost);
 }

@@ -645,6 +645,7 @@ static void test_deep_beside_shallow(void)
 static void test_runs(void)
 {
 	struct request read = { .cmd_flags = REQ_OP_READ }, write = { .cmd_flags = REQ_OP_WRITE };
+	struct request large = { .cmd_flags = REQ_OP_READ, .bytes = SZ_1M };
 	struct tg_shard *shard = &shards[0];
 	u32 i;
 
@@ -659,6 +660,7 @@ static void test_runs(void)
 		step();
 	expect("a run lasts", tg_run_lasts(shard, &read), true);
 	expect("a run with a write", tg_run_lasts(shard, &write), false);
+	expect("a run with a read that is too large for it", tg_run_lasts(shard, &large), false);
 	tg.nr_held.value = 1;
 	expect("a run while bulk waits", tg_run_lasts(shard, &read), false);
 	tg.nr_held.value = 0;
@@ -1796,6 +1798,37 @@ static void test_slow_hardware_queue(void)
 	}
 }
 
+/*
+ * A hardware queue has sent bulk. Now it has only HIGH, which its CPU sends slowly. Two others have
+ * what HIGH leaves. If a backlog of HIGH counted as bulk that is being sent (tg_sends_bulk()), they
+ * would wait for this queue's turn, and have 72 %.
+ */
+static void test_high_after_bulk(void)
+{
+	struct process *bulk[2], *once;
+	u32 i;
+
+	begin(3, 0);
+	device_is_pressed = false;
+	tg.controller.budget = 150000;
+	once = process_add(&(struct process){ .shard = 0, .bytes = SZ_64K, .depth = 4 });
+	for (i = 0; i < 2; i++)
+		bulk[i] = process_add(&(struct process){
+			.shard = i + 1, .bytes = SZ_64K, .depth = 64,
+		});
+	run(SECOND / 10);
+	process_stop(once);
+	run(SECOND / 10);
+	cpu_ns[0] = 60000;
+	process_add(&(struct process){
+		.shard = 0, .priority = HIGH, .bytes = SZ_4K, .depth = 16, .think_ns = 2000,
+	});
+	run(SECOND);
+	measure(SECOND);
+	expect_near("bulk's part beside HIGH", part_of_time(bulk[0]) + part_of_time(bulk[1]), .9,
+		    .03);
+}
+
 static void slow_cpu(const struct process *slow, u32 cpu_us)
 {
 	struct process *p[2];
@@ -1966,6 +1999,7 @@ int main(int argc, char **argv)
 	RUN(test_large_high_is_limited());
 	RUN(test_after_stop());
 	RUN(test_slow_hardware_queue());
+	RUN(test_high_after_bulk());
 	RUN(test_slow_cpu());
 	RUN(test_slow_cpu_small_budget());
 	RUN(test_newcomer_on_slow_device());

@@ -593,27 +593,31 @@ void tg_bulk_charge(struct tg_shard *shard, struct request *rq)
 }
 
 /*
- * A shard has sent its only request, which was bulk. Let those that follow go in a run if nothing
- * limits them (tg_runs_end()) and there is room. If every shard did so at once, the device would
- * have half a room too much: a run has its shard's part of half of the room that is left.
- * TG_ROOM_LEAST stands for a room without a limit. While bulk is timed, there are no runs.
+ * A shard has sent its only request, a read of bulk of @cost ns. Let those that follow go in a run
+ * if nothing limits them (tg_runs_end()) and there is room. If every shard did so at once, the
+ * device would have half a room too much at most: a run has its shard's part of half of the room
+ * that is left. TG_ROOM_LEAST stands for a larger room, and for one without a limit. If a run could
+ * not have two such requests, it would not pay for the look at the room. While bulk is timed, there
+ * are no runs.
  */
-void tg_run_begin(struct tg_shard *shard)
+void tg_run_begin(struct tg_shard *shard, u32 cost)
 {
 	struct tg_data *tg = shard->tg;
+	const u32 parts = 2 * tg->nr_shards;
 	u64 left = TG_ROOM_LEAST;
 
 	lockdep_assert_held(&shard->lock);
 
 	shard->run.left = 0;
-	if (tg->rotational || READ_ONCE(tg->tunables.budget_fixed) || tg_runs_end(tg))
+	if (tg->rotational || READ_ONCE(tg->tunables.budget_fixed) || tg_runs_end(tg) ||
+	    2ull * cost * parts > left)
 		return;
 	if (tg_is_shared(tg)) {
 		if (time_after_eq(jiffies, READ_ONCE(tg->controller.room_due)))
 			return;
 		left = min(left, tg_room_left(tg, tg_room_now(tg)));
 	}
-	shard->run.left = (u32)left / (2 * tg->nr_shards);
+	shard->run.left = (u32)left / parts;
 	shard->run.tick = jiffies;
 }
 

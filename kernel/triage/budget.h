@@ -123,7 +123,7 @@ bool tg_bulk_is_due(const struct tg_parts *parts, const struct tg_shard *shard);
 unsigned int tg_bulk_has_room_for(const struct tg_data *tg, const struct tg_parts *parts);
 bool tg_bulk_is_worth_waking(struct tg_data *tg, bool *patient);
 void tg_bulk_charge(struct tg_shard *shard, struct request *rq);
-void tg_run_begin(struct tg_shard *shard);
+void tg_run_begin(struct tg_shard *shard, u32 cost);
 u64 tg_bulk_opens_at(struct tg_data *tg);
 
 #endif

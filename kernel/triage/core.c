@@ -399,8 +399,8 @@ static struct request *tg_take_only(struct tg_shard *shard)
 	shard->counts[class].inserted++;
 	shard->counts[class].reasons[TG_ONLY]++;
 	tg_send(shard, rq);
-	if (tag->charged && !urgent && !runs)
-		tg_run_begin(shard);
+	if (tag->charged && !urgent && !runs && tg_op(rq) == TG_READ)
+		tg_run_begin(shard, tag->cost);
 	if (trace_triage_dispatch_enabled())
 		tg_trace_dispatch(shard, rq, TG_ONLY);
 	return rq;

@@ -681,17 +681,19 @@ static void test_runs(void)
 	tg.controller.room = 400000;
 	tg.controller.room_due = jiffies + 1;
 	shards[1].device.bulk.sent += 300000 - tg_bulk_inside(&tg);
-	tg_run_begin(shard);
+	tg_run_begin(shard, 6000);
 	expect("the length of a run, in ns: a quarter of the room that is left", shard->run.left,
 	       25000);
 	tg.controller.room = 300000;
-	tg_run_begin(shard);
+	tg_run_begin(shard, 6000);
 	expect("the length of a run without room", shard->run.left, 0);
 	tg.controller.room = TG_DEPTH_MAX;
-	tg_run_begin(shard);
+	tg_run_begin(shard, 6000);
 	expect("the length of a run with any room, in ns", shard->run.left, 250000);
+	tg_run_begin(shard, 200000);
+	expect("the length of a run that would be one request", shard->run.left, 0);
 	tg.controller.room_due = jiffies;
-	tg_run_begin(shard);
+	tg_run_begin(shard, 6000);
 	expect("the length of a run while bulk is timed", shard->run.left, 0);
 }
 

@@ -1801,6 +1801,29 @@ static void test_slow_hardware_queue(void)
 }
 
 /*
+ * The CPU of a hardware queue needs nine tenths of the device's time for each request of NORMAL, so
+ * its queue is seldom held. LOW waits on three other queues. If the queue that sends did not compete
+ * (tg_competes()), LOW would go between its requests, and have 44 %.
+ */
+static void test_low_beside_sending(void)
+{
+	struct process *normal;
+	u32 i;
+
+	begin(4, 0);
+	device_is_pressed = false;
+	cpu_ns[0] = tg_cost_of(&tg.costs.of[TG_READ], 5 * SZ_4K, true) * 9 / 10;
+	normal = process_add(&(struct process){ .shard = 0, .bytes = 5 * SZ_4K, .depth = 32 });
+	for (i = 1; i < 4; i++)
+		process_add(&(struct process){
+			.shard = i, .priority = LOW, .bytes = 5 * SZ_4K, .depth = 32,
+		});
+	run(SECOND);
+	measure(SECOND);
+	expect_between("NORMAL's part beside LOW on other queues", part_of_time(normal), .92, .97);
+}
+
+/*
  * A hardware queue has sent bulk. Now it has only HIGH, which its CPU sends slowly. Two others have
  * what HIGH leaves. If a backlog of HIGH counted as bulk that is being sent (tg_sends_bulk()), they
  * would wait for this queue's turn, and have 72 %.
@@ -2001,6 +2024,7 @@ int main(int argc, char **argv)
 	RUN(test_large_high_is_limited());
 	RUN(test_after_stop());
 	RUN(test_slow_hardware_queue());
+	RUN(test_low_beside_sending());
 	RUN(test_high_after_bulk());
 	RUN(test_slow_cpu());
 	RUN(test_slow_cpu_small_budget());
